@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import event, given
 from hypothesis import strategies as st
 
 from evenkeel.airflow.steps import request_from
@@ -16,7 +16,7 @@ from evenkeel.cli import main, parser
 from evenkeel.errors import BadInput
 from evenkeel.explain import times
 from evenkeel.replay.run_params import run_params
-from evenkeel.times import bounds_given, time_given, zone
+from evenkeel.times import borne_out, bounds_given, time_given, zone
 from tests.lakes.small_lake import SmallLake
 
 BERLIN = zone("Europe/Berlin")
@@ -237,3 +237,36 @@ def test_the_same_time_in_three_notations_is_the_same_moment_to_every_reader(mon
         assert times(None, text, text, None).first == times(text, None, None, None).at
         assert bounds_given(text, text)[0] == time_given(text, "--at").first == monday
         assert datetime.fromisoformat(str(in_a_cycle(text, "at").at)) == monday
+
+
+DAY = timedelta(days=1)
+
+
+@given(
+    st.lists(st.integers(0, 20 * 24), min_size=1, max_size=60),
+    st.lists(st.integers(0, 23), max_size=5),
+    st.sampled_from([-400, 400]),
+)
+def test_what_a_clock_that_was_wrong_for_less_than_a_day_dated_far_off_is_never_the_newest(
+    hours: list[int], wrong: list[int], days: int
+) -> None:
+    """The record before it goes on for some days; gaps in it are no longer than a day."""
+    start = datetime(2026, 11, 1, tzinfo=UTC)
+    record = [start + timedelta(hours=hour) for hour in {*hours, *range(0, max(hours) + 1, 24)}]
+    far = [start + timedelta(days=days, hours=hour) for hour in wrong]
+    lasting = max(record) - min(record) >= DAY
+    event(f"{'ahead' if days > 0 else 'behind'}, {bool(far)=}, {lasting=}")
+    if days > 0 or lasting or not far:
+        assert borne_out([*far, *record]) == max(record)
+    else:
+        assert borne_out([*far, *record]) == max(far), "a record of less than a day bears nothing out"
+
+
+def test_after_a_pause_moments_count_once_they_span_a_day() -> None:
+    start = datetime(2026, 11, 1, tzinfo=UTC)
+    before, after = [start, start + DAY], [start + 9 * DAY, start + 10 * DAY - timedelta(seconds=1)]
+    assert borne_out([]) is None
+    assert borne_out(before + after) == start + DAY
+    assert borne_out([*before, *after, start + 10 * DAY]) == start + 10 * DAY
+    assert borne_out(before + after, lasting=DAY / 2) == after[-1]
+    assert borne_out([start, start + 2 * DAY, start + 4 * DAY], jump=2 * DAY) == start + 4 * DAY

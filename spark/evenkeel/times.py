@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
@@ -160,6 +161,36 @@ def _of_wall_clock(at: datetime, where: tzinfo, option: str) -> datetime:
         f"{text} does not exist in {where}, where clocks go forward then: the nearest moments are {utc_seconds(later)} "
         f"and {utc_seconds(earlier)}."
     )
+
+
+def elapsed() -> float:
+    """Return seconds on a monotonic clock that goes on while the machine is suspended, if the system has such a clock.
+
+    For holds and leases: CLOCK_MONOTONIC stands still meanwhile, and a hold that others took would look fresh.
+    """
+    boot = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic() if boot is None else time.clock_gettime(boot)
+
+
+A_JUMP = timedelta(days=1)
+"""A record does not go on that far from one moment to the next, unless it paused, or a clock was wrong."""
+
+
+def borne_out(moments: Iterable[datetime], *, jump: timedelta = A_JUMP, lasting: timedelta = A_JUMP) -> datetime | None:
+    """Return the newest of a record's moments that the others bear out; None without any.
+
+    A clock that is wrong for a while leaves moments far ahead. So moments that follow a gap of more than `jump` count
+    once they span `lasting`.
+    """
+    runs: list[tuple[datetime, datetime]] = []
+    for moment in sorted(moments):
+        if runs and moment - runs[-1][1] <= jump:
+            runs[-1] = runs[-1][0], moment
+        else:
+            runs.append((moment, moment))
+    while len(runs) > 1 and runs[-1][1] - runs[-1][0] < lasting:
+        runs.pop()
+    return runs[-1][1] if runs else None
 
 
 def after_all(moment: datetime, others: Iterable[datetime]) -> datetime:

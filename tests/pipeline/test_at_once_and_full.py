@@ -15,9 +15,12 @@ import pytest
 
 from evenkeel.cli import main
 from evenkeel.handover import Handover
-from evenkeel.ingest.open_run import CycleRequest
+from evenkeel.ingest.open_run import CycleRequest, open_cycles
+from evenkeel.ingest.wish_intake import Maker, wish_row
 from evenkeel.lake.record import read_attempts, read_cycles, read_table
-from evenkeel.pipeline import publish, run_cycle
+from evenkeel.lake.store import Lake
+from evenkeel.lake.wishes import append_wishes
+from evenkeel.pipeline import DECIDING, publish, run_cycle
 from evenkeel.publish.dispatch import Sending, reach_with
 from evenkeel.spark.session import close, connect
 from tests.planned import request
@@ -65,6 +68,39 @@ def test_two_pipelines_that_know_nothing_of_each_other_move_each_bundle_once(
     done = {row["bundle"] for row in read_table(new_lake, "commands") if last.get(row["command_id"]) == "done"}
     assert done == set(moves)
     assert main(["verify", "--lake", str(new_lake)]) == 0
+
+
+def test_a_request_goes_out_once_where_two_pipelines_open_before_either_publishes(
+    spark: Any, living: LivingPulsar, new_lake: Path
+) -> None:
+    """The bundle is moved back in between, so that a second command for it would have an effect."""
+    configuration = new_lake.parent / "evenkeel.toml"
+    configuration.write_text(living.described())
+    now, bundle = datetime.now(UTC).replace(microsecond=0), sorted(living.owner)[0]
+    namespace, _, span = bundle.rpartition("/")
+    owner, destination = living.owner[bundle], next(b for b in living.brokers if b != living.owner[bundle])
+    given = {"kind": "unload", "namespace": namespace, "bundle": span, "destinationBroker": destination}
+    lake, maker = Lake(str(new_lake)), Maker("jo", (now - timedelta(minutes=1)).isoformat(timespec="microseconds"))
+    append_wishes(spark, lake, [wish_row(given, "lab", maker)])
+    handovers = []
+    for number in range(2):
+        at = now + timedelta(seconds=number)
+        asked = CycleRequest(
+            lake=str(new_lake), configuration=str(configuration), mode="auto", at=at.isoformat(), run_id=f"run{number}"
+        )
+        handovers.append(open_cycles(spark, asked))
+    assert all(handover.cycles[0].wishes for handover in handovers)
+    for handover in handovers:
+        decided = handover
+        for task in DECIDING:
+            decided = task(spark, decided)
+        publish(spark, decided, Sending(reach_with(), timing=QUICK))
+        living.owner[bundle] = owner
+    moves = Counter(one[1] for one in living.effects)
+    assert moves[bundle] == 1
+    first, second = sorted(read_cycles(new_lake), key=lambda attempt: attempt.cycle_at)
+    assert (first.status, second.status) == ("closed", "withheld")
+    assert "a request is carried out once" in (second.reason or "")
 
 
 @pytest.fixture

@@ -106,17 +106,23 @@ def test_what_changes_while_a_lease_is_waited_for_is_seen_before_anything_is_sen
     assert set(case.outcomes()) == {"withheld"}
 
 
-@pytest.mark.exhaustive
-@pytest.mark.parametrize(("source", "outcome"), [("recording", "done"), ("pulsar-admin", "withheld")])
-def test_a_recording_under_the_name_of_a_running_cluster_is_not_its_newest_cycle(
-    case: Case, source: str, outcome: str
+@pytest.mark.parametrize(
+    ("source", "later", "outcome"),
+    [
+        pytest.param("recording", timedelta(minutes=5), "done", marks=pytest.mark.exhaustive),
+        pytest.param("pulsar-admin", timedelta(minutes=5), "withheld", marks=pytest.mark.exhaustive),
+        ("pulsar-admin", timedelta(days=365), "done"),
+    ],
+)
+def test_a_recording_and_a_cycle_under_a_clock_a_year_ahead_are_not_the_newest_cycle_of_a_running_cluster(
+    case: Case, source: str, later: timedelta, outcome: str
 ) -> None:
     """The maker of a recording dates its snapshots, and a trigger gives the recording the name of any cluster."""
     case.handover = case.handover.with_cycles(replace(one, source="pulsar-admin") for one in case.handover.cycles)
     (cycle,) = case.handover.cycles
-    at = (cycle.at + timedelta(days=365)).isoformat(timespec="microseconds")
-    later = replace(cycle, cycle_at=at, snapshot=Snapshot("", at), source=source, status="skipped", reason="a test")
-    rows = [manifest_row(case.handover.run, later, (), {}, datetime.now(UTC))]
+    at = (cycle.at + later).isoformat(timespec="microseconds")
+    other = replace(cycle, cycle_at=at, snapshot=Snapshot("", at), source=source, status="skipped", reason="a test")
+    rows = [manifest_row(case.handover.run, other, (), {}, datetime.now(UTC))]
     append_manifests(case.spark, Lake(str(case.lake)), rows)
     case.publish()
     assert case.outcomes() == Counter({outcome: len(case.commands())})
@@ -151,7 +157,7 @@ def test_a_pause_in_the_middle_of_a_publish_stops_it(case: Case, monkeypatch: py
             assert heard.wait(60)
         return None
 
-    monkeypatch.setattr(sending, "paused", paused)
+    monkeypatch.setattr(outgoing, "paused", paused)
     case.lab.pulsar.faults = pausing
     case.handover = with_settings(case.handover, evenkeelCommandsInFlight=1)
     case.publish()

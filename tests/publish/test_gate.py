@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenkeel.handover import Handover, Run
+from evenkeel.lake.controls import Lease
 from evenkeel.lake.store import Lake
 from evenkeel.publish import dispatch
-from evenkeel.publish.dispatch import ClusterCommands, GateReasons, OutcomeRecorder, for_queue
+from evenkeel.publish.dispatch import ClusterCommands, GateReasons, OutcomeRecorder, Sending, for_queue
 from evenkeel.publish.gate import GateFacts, gate_reasons, is_approved, on_splits, why_withheld, why_without_splits
-from evenkeel.steering.dispatcher import LeaseGuard, Timing
+from evenkeel.steering.dispatcher import Halt, LeaseGuard, Timing
 from evenkeel.steering.outcome import Outcome
 
 AT = datetime(2026, 11, 21, 8, 0, tzinfo=UTC)
@@ -45,6 +46,10 @@ def test_the_newest_young_live_cycle_may_be_carried_out() -> None:
         ({"now": AT + timedelta(minutes=21)}, "the cycle is 21 min old, and its figures count for 20 min"),
         ({"now": AT - timedelta(minutes=10)}, "lies 10 min ahead of this machine's clock"),
         ({"sent_plans": frozenset({"q" * 64})}, "commands of another plan of this cycle went out (qqqqqqqqqqqq)"),
+        (
+            {"requested_at": AT - timedelta(minutes=5)},
+            "the cycle of 2026-11-21T07:55:00+00:00 took up a request of this",
+        ),
         ({"paused": "lab is paused by jo"}, "lab is paused by jo"),
         ({"unreachable": "no admin URL is configured"}, "no admin URL is configured"),
         ({"mode": "approve", "answers": (answer("rejected", note="too much"),)}, "jo rejected the plan at"),
@@ -149,30 +154,42 @@ def test_a_queue_gets_what_is_not_left_out_and_nothing_is_said_of_what_may_be_on
     ]
 
 
-def test_while_commands_go_out_the_gate_is_asked_whenever_a_table_that_it_reads_has_changed(
+def test_the_gate_is_asked_whenever_a_table_that_it_reads_has_changed_and_the_last_read_is_the_list_of_versions(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    versions: dict[str, int | None] = {"/lake/cycles": 3, "/lake/approvals": 0}
+    versions = {"/lake/cycles": 3, "/lake/approvals": 0, "/lake/controls": 1}
     asked: list[list[str]] = []
+    holders = {"east": "us", "west": "us"}
+    outside: dict[str, str] = {}
+    spark: Any = None
 
     def gate(clusters: Sequence[str]) -> GateReasons:
         asked.append([*clusters])
+        if len(asked) == 2:
+            versions["/lake/controls"] += 1  # written while the gate was asked
         return GateReasons({"east": "jo rejected the plan"}, {"west": "without"} if len(asked) == 2 else {})
 
+    def leases(_spark: Any, _lake: Any, clusters: Sequence[str]) -> dict[str, Lease]:
+        return {name: Lease(name, holders[name], 1, AT, AT) for name in clusters}
+
     monkeypatch.setattr(dispatch, "newest_version", versions.__getitem__)
-    spark: Any = None
-    records = OutcomeRecorder(spark, Lake("/lake"), Handover("/lake", Run("d", "r"), ()), None, gate)
-    assert records.withheld_anew(["east"]) == {"east": "jo rejected the plan"}, "it was not asked since sending began"
-    assert records.withheld_anew(["east"]) == {}
-    assert records.withheld_anew([]) == {}
-    for name, version in (("approvals", 1), ("cycles", 4)):
-        versions[f"/lake/{name}"] = version
-        assert records.withheld_anew(["east", "west"])
-        assert records.without_splits == ({"west": "without"} if name == "approvals" else {}), "by the last look"
-        assert records.withheld_anew(["east", "west"]) == {}
-    versions["/lake/cycles"] = None  # in an object store nobody can tell
-    assert records.withheld_anew(["east"]) == records.withheld_anew(["east"]) == {"east": "jo rejected the plan"}
-    assert asked == [["east"], ["east", "west"], ["east", "west"], ["east"], ["east"]]
+    monkeypatch.setattr(dispatch, "leases", leases)
+    monkeypatch.setattr(dispatch, "holder_name", lambda: "us")
+    sending = Sending(reach=lambda cycle: pytest.fail("nothing is reached here"), halted=outside.get)
+    records = OutcomeRecorder(spark, Lake("/lake"), Handover("/lake", Run("d", "r"), ()), sending, gate)
+    rejected = {"east": Halt("jo rejected the plan")}
+    assert records.halts(["east"]) == records.halts(["east"]) == rejected
+    assert records.halts([]) == {}
+    assert asked == [["east"]], "nothing has changed"
+    versions["/lake/approvals"] = 1
+    assert records.halts(["east", "west"]) == rejected
+    assert asked == [["east"], ["east", "west"], ["east", "west"]], "again, since a table changed meanwhile"
+    assert records.without_splits == {}, "by the last look"
+    outside["west"] = "halted by a variable"
+    assert records.halts(["east", "west"]) == rejected | {"west": Halt("halted by a variable")}
+    holders["west"] = "another"
+    versions["/lake/controls"] += 1
+    assert records.halts(["east", "west"])["west"] == Halt("another publisher has taken over west", is_lost=True)
 
 
 def test_an_approval_that_comes_after_the_plans_time_sends_nothing() -> None:

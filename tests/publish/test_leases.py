@@ -1,7 +1,6 @@
 """Waiting for leases: what is ours is kept meanwhile, and another's is taken only where it stood still."""
 
-import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
@@ -18,19 +17,22 @@ from evenkeel.steering import broker_switches
 from evenkeel.steering.command_executor import CommandExecutor
 from evenkeel.steering.dispatcher import LeaseGuard, Timing
 from evenkeel.steering.outcome import Outcome
+from evenkeel.steering.sqs import SqsSink
+from evenkeel.times import elapsed
 from tests.steering.commands import unload
+from tests.steering.queue.examples import LAB
 
 RIVAL = "rival"
 TIMING = Timing()
 
 
 class Clock:
-    """Takes the place of `time` where leases are waited for."""
+    """Takes the place of `time` and `elapsed` where leases are waited for."""
 
     def __init__(self) -> None:
         self.now = 1000.0
 
-    def monotonic(self) -> float:
+    def elapsed(self) -> float:
         return self.now
 
     def sleep(self, seconds: float) -> None:
@@ -74,6 +76,7 @@ class LeaseTable:
 def taken(table: LeaseTable, monkeypatch: pytest.MonkeyPatch) -> tuple[dict[str, dispatch.HeldLease], dict[str, str]]:
     monkeypatch.setattr(dispatch, "take_leases", table.take)
     monkeypatch.setattr(dispatch, "time", table.clock)
+    monkeypatch.setattr(dispatch, "elapsed", table.clock.elapsed)
     sending = Sending(reach=lambda cycle: pytest.fail("nothing is reached here"), timing=TIMING)
     return OutcomeRecorder(None, Lake("/"), None, sending).take(["a", "b"])  # type: ignore[arg-type]
 
@@ -115,40 +118,31 @@ def test_a_lease_of_another_is_taken_once_it_stood_still(monkeypatch: pytest.Mon
     assert before >= since, "by our own clock: that of the holder before may be wrong"
 
 
-@pytest.mark.parametrize(("answers_after_s", "asked"), [(4.0, 0), (30.0, 1)])
-def test_the_gate_is_asked_again_where_brokers_took_long_to_say_that_they_steer_not_themselves(
-    monkeypatch: pytest.MonkeyPatch, answers_after_s: float, asked: int
+@pytest.mark.parametrize("queues", [None, {"commands": "http://q/lab.fifo", "reports": "http://q/lab-reports.fifo"}])
+def test_a_publishers_last_question_is_a_read_of_the_tables(
+    monkeypatch: pytest.MonkeyPatch, queues: dict[str, str] | None
 ) -> None:
-    clock, gate, sent = Clock(), list[str](), list[str]()
+    """Nothing was known against the plan when its cluster's thread began."""
 
-    def hands_off(_client: Any) -> tuple[str, ...]:
-        clock.sleep(answers_after_s)
-        return ()
+    def carried_out(_: Any, command: Any, before_request: Callable[[], None]) -> Outcome:
+        before_request()
+        return pytest.fail("it was sent")
 
-    def carried_out(_: Any, command: Any) -> Outcome:
-        sent.append(command["command_id"])
-        return Outcome(command["command_id"], "done", datetime.now(UTC), "")
-
-    monkeypatch.setattr(dispatch, "time", clock)
-    monkeypatch.setattr(broker_switches, "hands_off", hands_off)
+    now, guard = datetime.now(UTC), LeaseGuard("a", TIMING, elapsed())
+    monkeypatch.setattr(guard, "ask", lambda: guard.halt("jo rejected the plan") or guard.reason)
+    monkeypatch.setattr(broker_switches, "hands_off", lambda _client: ())
     monkeypatch.setattr(CommandExecutor, "carry_out", carried_out)
-    now = datetime.now(UTC)
-    cycle = ClusterCycle("a", now.isoformat(), Snapshot("", now.isoformat()), {})
-    guard = LeaseGuard("a", TIMING, time.monotonic())
-
-    def ask_gate() -> None:
-        gate.append("asked")
-        guard.halt("the plan was rejected meanwhile")
-
-    monkeypatch.setattr(guard, "ask_gate", ask_gate)
-    command = unload("t/n/0x00000000_0xffffffff", "b1:8080", "b2:8080", command_id="c1")
-    lease = Lease("a", "us", 8, now, now + timedelta(seconds=30))
-    sending = Sending(reach=lambda cycle: pytest.fail("it is reached already"), timing=TIMING)
+    monkeypatch.setattr(SqsSink, "send", lambda *_: pytest.fail("it was sent"))
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    cycle = ClusterCycle("a", now.isoformat(), Snapshot("", now.isoformat()), {}, queues=queues)
+    batch = ClusterCommands(cycle, [unload("t/n/0x00000000_0xffffffff", "b1:8080", "b2:8080")])
     client = AdminClient(AdminConnection(("http://127.0.0.1:1",)))
-    work = dispatch._work(ClusterCommands(cycle, [command]), lease, sending, client)
-    said = work(guard, lambda outcome: None)
-    assert (len(gate), len(sent)) == (asked, 1 - asked)
-    assert said == (guard.reason if asked else None)
+    sending = Sending(reach=lambda cycle: client, signature=lambda cycle: LAB, timing=TIMING)
+    lease = dispatch.HeldLease(Lease("a", "us", 8, now, now + timedelta(seconds=30)), elapsed())
+    records = OutcomeRecorder(None, Lake("/"), None, sending)  # type: ignore[arg-type]
+    works, unreachable = dispatch._works({"a": batch}, {"a": lease}, records, sending)
+    assert unreachable == {}
+    assert works["a"](guard, lambda outcome: pytest.fail("it is reported")) == "jo rejected the plan"
 
 
 @pytest.mark.parametrize("jump", [timedelta(hours=-3), timedelta(hours=3)], ids=["back", "ahead"])
@@ -169,13 +163,13 @@ def test_a_clock_that_jumps_makes_nobody_wait_longer_than_one_request(
             asked.append(command["command_id"])
 
     monkeypatch.setattr(dispatch, "time", clock)
+    monkeypatch.setattr(dispatch, "elapsed", clock.elapsed)
     monkeypatch.setattr(dispatch, "datetime", Jumping)
     now = datetime.now(UTC)
     lease = Lease("a", "us", 8, now, now + timedelta(seconds=30), before=now + skew)
     cycle = ClusterCycle("a", now.isoformat(), Snapshot("", now.isoformat()), {})
     batch = ClusterCommands(cycle, [{"command_id": "c1"}], frozenset({"c1"}))
-    guard = LeaseGuard("a", TIMING, time.monotonic())
-    monkeypatch.setattr(guard, "ask_gate", lambda: None)
+    guard = LeaseGuard("a", TIMING, elapsed())
     left = dispatch._not_done_yet(batch, Cluster(), lease, TIMING, guard, lambda _: None)  # type: ignore[arg-type]
     assert [one["command_id"] for one in left] == asked == ["c1"]
     assert clock.now - 1000.0 <= TIMING.longest_request_s + 1

@@ -169,6 +169,56 @@ def test_old_ones_go_and_the_newest_stays(tmp_path: Path) -> None:
     assert Landing(tmp_path / "none").expire(1) == []
 
 
+YEAR = 365 * 24 * 60
+
+
+@pytest.mark.parametrize(
+    "wrong", [(YEAR,), (YEAR, YEAR + 1, YEAR + 2), (-YEAR,)], ids=["ahead", "ahead for long", "behind"]
+)
+@pytest.mark.parametrize("days", [0.1, 1.0, 3.0])
+def test_a_clock_that_was_wrong_for_a_while_removes_nothing_that_is_not_due(
+    tmp_path: Path, wrong: tuple[int, ...], days: float, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each cycle lands its snapshot and removes the old ones, under the clock of its moment."""
+    period = round(days * 24 * 60)
+    right = [*range(-4 * 24 * 60, 1, 60)]
+    due = {name_of(NOON + timedelta(minutes=minute)) for minute in right if minute < -period}
+
+    def cycle(minute: int) -> None:
+        land(tmp_path, minute)
+        snapshot = Landing(tmp_path).find(NOON + timedelta(minutes=minute))
+        assert snapshot is not None
+        Landing(tmp_path).expire(days, snapshot)
+        assert Path(snapshot.path).exists(), "the cycle under way reads it"
+
+    for minute in right:
+        cycle(minute)
+    kept = set(names(tmp_path))
+    assert kept == {name_of(NOON + timedelta(minutes=minute)) for minute in right} - due
+    for minute in wrong:
+        cycle(minute)
+    assert kept - set(names(tmp_path)) == set()
+    assert "set the clock and remove the file" in caplog.text or wrong[0] < 0
+    cycle(1)
+    assert name_of(NOON + timedelta(minutes=1)) in names(tmp_path)
+    assert len(kept - set(names(tmp_path))) <= 1, "what has become due by a minute"
+
+
+def test_after_a_pause_of_days_the_old_ones_go_once_a_day_has_followed(tmp_path: Path) -> None:
+    day = 24 * 60
+    land(tmp_path, 0, 5, 9 * day)
+    assert Landing(tmp_path).expire(3) == []
+    land(tmp_path, 10 * day)
+    assert [path.name for path in Landing(tmp_path).expire(3)] == [
+        name_of(NOON), name_of(NOON + timedelta(minutes=5))
+    ]  # fmt: skip
+
+
+def test_a_snapshot_from_the_future_does_not_end_the_full_ones(tmp_path: Path) -> None:
+    land(tmp_path, YEAR, full_every=3)
+    assert [full for _, full in land(tmp_path, 0, 1, 2, 3, full_every=3)] == [True, False, False, True]
+
+
 def test_what_a_kept_one_borrows_from_stays(tmp_path: Path) -> None:
     land(tmp_path, 0, 10, 20, 30, 40, full_every=3)  # full: 0 and 30
     named = {minute: name_of(NOON + timedelta(minutes=minute)) for minute in range(60)}

@@ -2,18 +2,24 @@
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
+from evenkeel.pulsar.admin.client import AdminClient
+from evenkeel.pulsar.admin.connection import AdminConnection
 from evenkeel.steering.admin_request import acquiring_broker
-from evenkeel.steering.dispatcher import DispatchResult, LeaseGuard, Timing, conduct
+from evenkeel.steering.command_executor import CommandExecutor, Patience
+from evenkeel.steering.dispatcher import DispatchResult, Halt, LeaseGuard, Timing, conduct
 from evenkeel.steering.outcome import Outcome
 from evenkeel.steering.premise import Command
 from evenkeel.steering.pulsar_admin import Pace, PulsarAdmin
+from evenkeel.times import elapsed
 from tests.steering.commands import split, unload
+from tests.steering.simulated import Fault, simulated
 
 BUNDLES = [f"acme/ns{n}/0x00000000_0xffffffff" for n in range(6)]
 QUICK = Timing(lease_s=0.5, renew_s=0.05, look_s=0.01, write_s=0.02, longest_request_s=0.1)
@@ -26,7 +32,8 @@ class Noting:
         self.seconds, self.order, self.most, self.now = seconds, list[str](), 0, dict[str, str | None]()
         self._lock = threading.Lock()
 
-    def carry_out(self, command: Command) -> Outcome:
+    def carry_out(self, command: Command, before_request: Callable[[], None]) -> Outcome:
+        before_request()
         with self._lock:
             assert command["bundle"] not in self.now
             broker = acquiring_broker(command)
@@ -44,7 +51,7 @@ class Noting:
 def sent(carrier: Noting, commands: Sequence[dict[str, Any]], **pace: Any) -> list[str]:
     told: list[str] = []
     sink = PulsarAdmin(carrier, **({"per_second": 0.0, "in_flight": 4} | pace))
-    sink.send(commands, stop=lambda: None, report=lambda one: told.append(one.command_id))
+    sink.send(commands, stop=lambda: None, ask=lambda: None, report=lambda one: told.append(one.command_id))
     return told
 
 
@@ -80,7 +87,13 @@ def test_what_is_left_out_is_said_and_the_others_go_on() -> None:
     commands = [split(BUNDLES[0], "a", 1), unload(BUNDLES[1], "a", step=2), unload(BUNDLES[2], "a", step=3)]
     left_out = {commands[0]["command_id"]: "jo said so", commands[2]["command_id"]: "jo said so"}
     sink = PulsarAdmin(carrier, per_second=0.001, in_flight=4)  # the second turn would come after a quarter of an hour
-    sink.send(commands, stop=lambda: None, report=told.append, leave_out=lambda one: left_out.get(one["command_id"]))
+    sink.send(
+        commands,
+        stop=lambda: None,
+        ask=lambda: None,
+        report=told.append,
+        leave_out=lambda one: left_out.get(one["command_id"]),
+    )
     assert {one.command_id: (one.outcome, one.detail) for one in told if one.command_id in left_out} == dict.fromkeys(
         left_out, ("withheld", "not sent: jo said so")
     )
@@ -99,7 +112,7 @@ def test_an_answer_that_leaves_out_the_splits_reaches_the_sender_while_it_sends(
         seen.append(stop.without_splits)
         return None
 
-    assert conduct({"east": work}, desk, QUICK, {"east": time.monotonic()}) == {"east": DispatchResult()}
+    assert conduct({"east": work}, desk, QUICK, {"east": elapsed()}) == {"east": DispatchResult()}
     assert seen == ["jo said so"]
 
 
@@ -125,28 +138,22 @@ class Desk:
 
     def __init__(self) -> None:
         self.outcomes: list[Outcome] = []
-        self.pauses: dict[str, str] = {}
-        self.closed: dict[str, str] = {}
-        self.rejected: dict[str, str] = {}
+        self.halted: dict[str, Halt] = {}
         self.without_splits: dict[str, str] = {}
-        self.gate_asked = 0
+        self.asked = 0
         self.lost: set[str] = set()
-        self.is_stuck = False
+        self.is_stuck = self.is_unreadable = False
 
     def renewed(self, clusters: Sequence[str]) -> frozenset[str]:
         while self.is_stuck:
             time.sleep(0.01)
         return frozenset(clusters) - self.lost
 
-    def paused(self, clusters: Sequence[str]) -> Mapping[str, str]:
-        return {cluster: self.pauses[cluster] for cluster in clusters if cluster in self.pauses}
-
-    def withheld(self, clusters: Sequence[str]) -> Mapping[str, str]:
-        self.gate_asked += 1
-        return {cluster: self.closed[cluster] for cluster in clusters if cluster in self.closed}
-
-    def withheld_anew(self, clusters: Sequence[str]) -> Mapping[str, str]:
-        return {cluster: self.rejected[cluster] for cluster in clusters if cluster in self.rejected}
+    def halts(self, clusters: Sequence[str]) -> Mapping[str, Halt]:
+        self.asked += 1
+        if self.is_unreadable:
+            raise OSError("the disk is gone")
+        return {cluster: self.halted[cluster] for cluster in clusters if cluster in self.halted}
 
     def write(self, outcomes: Sequence[Outcome]) -> None:
         self.outcomes += outcomes
@@ -176,15 +183,14 @@ def while_under_way(desk: Desk, act: Any) -> dict[str, DispatchResult]:
 
     thread = threading.Thread(target=later)
     thread.start()
-    done = conduct({"lab": endless(started)}, desk, QUICK, {"lab": time.monotonic()})
+    done = conduct({"lab": endless(started)}, desk, QUICK, {"lab": elapsed()})
     thread.join()
     return done
 
 
-@pytest.mark.parametrize("said", ["pauses", "rejected"])
-def test_a_word_in_the_middle_stops_the_sending_and_keeps_what_was_seen(said: str) -> None:
+def test_a_word_in_the_middle_stops_the_sending_and_keeps_what_was_seen() -> None:
     desk = Desk()
-    done = while_under_way(desk, lambda: getattr(desk, said).update(lab="by jo"))
+    done = while_under_way(desk, lambda: desk.halted.update(lab=Halt("by jo")))
     assert done == {"lab": DispatchResult("by jo")}
     assert desk.outcomes
 
@@ -214,7 +220,7 @@ def test_a_lease_that_cannot_be_renewed_in_time_stops_the_sending_by_itself() ->
 
     thread = threading.Thread(target=stuck)
     thread.start()
-    (done,) = conduct({"lab": watched}, desk, QUICK, {"lab": time.monotonic()}).values()
+    (done,) = conduct({"lab": watched}, desk, QUICK, {"lab": elapsed()}).values()
     thread.join()
     assert "not renewed in time" in (done.stopped or "")
     assert done.is_lost
@@ -230,48 +236,118 @@ def test_one_cluster_that_fails_holds_no_other_up() -> None:
         told(Outcome("c", "done", datetime.now(UTC), ""))
         return None
 
-    done = conduct({"a": broken, "b": fine}, desk, QUICK, dict.fromkeys("ab", time.monotonic()))
+    done = conduct({"a": broken, "b": fine}, desk, QUICK, dict.fromkeys("ab", elapsed()))
     assert done["b"] == DispatchResult()
     assert isinstance(done["a"].error, RuntimeError)
     assert [one.command_id for one in desk.outcomes] == ["c"]
 
 
-@pytest.mark.parametrize("answer", [None, "a newer cycle is on record"])
-def test_after_a_wait_the_gate_is_asked_before_anything_is_sent(answer: str | None) -> None:
-    desk = Desk()
-
-    def waits(stop: LeaseGuard, told: Any) -> str | None:
-        time.sleep(0.05)
-        if answer is not None:
-            desk.closed["lab"] = answer
-        stop.ask_gate()
-        reason = stop()
-        if reason is None:
-            told(Outcome("c", "done", datetime.now(UTC), ""))
-        return reason
-
-    done = conduct({"lab": waits}, desk, QUICK, {"lab": time.monotonic()})
-    assert desk.gate_asked == 1
-    assert done == {"lab": DispatchResult(answer)}
-    assert [one.command_id for one in desk.outcomes] == ([] if answer else ["c"])
+WORDS = {
+    "pause": "east is paused by jo",
+    "newer plan": "a newer cycle is on record",
+    "lost hold": "another publisher has taken over east",
+    "expiry": "not sent: expired at",
+    "unreadable": "what may be sent cannot be read (OSError: the disk is gone)",
+}
 
 
-def test_who_waits_for_the_gate_comes_back_where_the_lease_is_lost() -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize("what", [None, *WORDS])
+def test_what_changes_while_the_cluster_is_looked_at_is_asked_before_the_request(what: str | None) -> None:
+    """It takes effect with the last read of the look, right before the request would leave."""
+    desk, skew = Desk(), timedelta(0)
+    slow = replace(QUICK, lease_s=60.0, look_s=60.0)  # nothing is read but for a question
+
+    def looked_at(_broker: str, _method: str, path: str) -> Fault | None:
+        nonlocal skew
+        if path.startswith("/admin/v2/non-persistent"):
+            if what in ("pause", "newer plan", "lost hold"):
+                desk.halted["east"] = Halt(WORDS[what], is_lost=what == "lost hold")
+            skew = timedelta(days=2) if what == "expiry" else skew
+            desk.is_unreadable = what == "unreadable"
+        return None
+
+    with simulated() as lab:
+        lab.faults = looked_at
+        first, *_ = lab.namespace("acme/orders", 4)
+        client = AdminClient(AdminConnection((lab.url,)))
+        patience = Patience(answered_s=0.4, unanswered_s=0.6, unowned_s=0.1)
+        executor = CommandExecutor(client, patience=patience, now=lambda: datetime.now(UTC) + skew)
+
+        def work(stop: LeaseGuard, report: Any) -> str | None:
+            command = unload(first, lab.brokers[0], lab.brokers[1])
+            PulsarAdmin(executor, per_second=0, in_flight=1).send([command], stop=stop, ask=stop.ask, report=report)
+            return stop()
+
+        (done,) = conduct({"east": work}, desk, slow, {"east": elapsed()}).values()
+        assert len(lab.effects) == (what is None)
+        assert any(method == "PUT" for _, method, *_ in lab.requests) == (what is None)
+    outcomes = [(one.outcome, one.detail) for one in desk.outcomes]
+    if what is None:
+        assert (done, [outcome for outcome, _ in outcomes]) == (DispatchResult(), ["done"])
+    elif what == "expiry":
+        assert done == DispatchResult()
+        assert outcomes[0][0] == "stale"
+        assert outcomes[0][1].startswith(WORDS[what])
+    else:
+        assert (done.stopped or "").startswith(WORDS[what])
+        assert (done.is_lost, outcomes) == (what == "lost hold", [])
+
+
+def test_an_answer_counts_only_for_questions_from_before_its_read() -> None:
+    """A question that comes while the tables are read gets an answer of the next read."""
+    desk, reading, asked, answered = Desk(), threading.Event(), threading.Event(), threading.Event()
+
+    def slow_read(clusters: Sequence[str]) -> Mapping[str, Halt]:
+        halts = Desk.halts(desk, clusters)
+        if not reading.is_set():
+            reading.set()
+            assert asked.wait(5)
+            time.sleep(0.05)
+        else:
+            answered.wait(0.3)  # an answer of the first read would come now
+        return halts
+
+    def work(stop: LeaseGuard, _report: Any) -> str | None:
+        assert reading.wait(5)
+        desk.halted["east"] = Halt("by jo")
+        threading.Timer(0.02, asked.set).start()
+        told.append(stop.ask())
+        answered.set()
+        return None
+
+    told: list[str | None] = []
+    desk.halts = slow_read  # type: ignore[method-assign]
+    conduct({"east": work}, desk, QUICK, {"east": elapsed()})
+    assert told == ["by jo"]
+
+
+def test_who_asks_comes_back_where_the_lease_is_lost() -> None:
     desk = Desk()
     desk.lost.add("lab")
 
     def waits(stop: LeaseGuard, _told: Any) -> str | None:
         while stop() is None:
             time.sleep(0.01)
-        stop.ask_gate()
-        return stop()
+        return stop.ask()
 
-    assert conduct({"lab": waits}, desk, QUICK, {"lab": time.monotonic()})["lab"].is_lost
+    assert conduct({"lab": waits}, desk, QUICK, {"lab": elapsed()})["lab"].is_lost
+
+
+def test_a_lease_runs_out_while_the_machine_is_suspended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CLOCK_MONOTONIC stands still meanwhile, and CLOCK_BOOTTIME goes on."""
+    guard = LeaseGuard("lab", Timing(lease_s=30.0), elapsed())
+    assert guard() is None
+    real, asleep_s = time.clock_gettime, 31.0
+    monkeypatch.setattr(
+        time, "clock_gettime", lambda clock: real(clock) + asleep_s * (clock == getattr(time, "CLOCK_BOOTTIME", -1))
+    )
+    assert (guard() is not None) == hasattr(time, "CLOCK_BOOTTIME")
 
 
 def test_a_lease_counts_from_when_it_was_asked_for() -> None:
     """Not from when sending begins: secrets are looked up and outcomes read in between."""
-    guard = LeaseGuard("lab", QUICK, time.monotonic() - QUICK.lease_s)
+    guard = LeaseGuard("lab", QUICK, elapsed() - QUICK.lease_s)
     assert "not renewed in time" in (guard() or "")
     assert guard.is_lost
 
@@ -281,5 +357,5 @@ def test_a_lease_that_was_asked_for_some_time_ago_is_renewed_before_anything_is_
     desk = Desk()
     desk.lost |= {"lab"} if lost else set()
     stops: list[str | None] = []
-    conduct({"lab": lambda stop, told: stops.append(stop())}, desk, QUICK, {"lab": time.monotonic() - 1.0})
+    conduct({"lab": lambda stop, told: stops.append(stop())}, desk, QUICK, {"lab": elapsed() - 1.0})
     assert (stops[0] is not None) == lost

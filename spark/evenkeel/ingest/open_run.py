@@ -318,7 +318,7 @@ def _fetched(
 def _fetch(source: ClusterSource, at: str, landing: S3Landing) -> ClusterCycle:
     assert source.zone is not None
     fetched = landing.snapshot_at(at)
-    landing.expire(source.zone.landing_days)
+    landing.expire(source.zone.landing_days, fetched.snapshot)
     unreadable = tuple((problem.file, problem.place, problem.reason) for problem in fetched.problems)
     return replace(_landed(source, fetched.snapshot), unreadable=unreadable)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from evenkeel.errors import EvenkeelError, SettingsError
 from evenkeel.handover import ClusterCycle, Handover, Write
-from evenkeel.lake.controls import Lease, give_back, holder_name, paused, renew_leases, take_leases
+from evenkeel.lake.controls import Lease, give_back, holder_name, leases, renew_leases, take_leases
 from evenkeel.lake.delta_log import newest_version
 from evenkeel.lake.outbox import OPEN, SENT, on_record
 from evenkeel.lake.schemas import TABLES
@@ -26,9 +26,10 @@ from evenkeel.pulsar.admin.connection import Resolver, from_environment
 from evenkeel.settings import settings_in
 from evenkeel.sources.collecting import connection_of
 from evenkeel.sources.configuration import LiveSource
-from evenkeel.steering.dispatcher import DispatchResult, LeaseGuard, Timing, Work, conduct
+from evenkeel.steering.dispatcher import DispatchResult, Halt, LeaseGuard, Timing, Work, conduct
 from evenkeel.steering.outcome import Outcome, ReportOutcome, Stop, not_sent
 from evenkeel.steering.pulsar_admin import PulsarAdmin
+from evenkeel.times import elapsed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,10 +43,7 @@ log = logging.getLogger(__name__)
 MORE_WAITING_S = 5.0
 """So much longer than a lease lasts another's is waited for."""
 
-_A_WAIT_S = 5.0
-"""A wait longer than this is followed by another check of the gate."""
-
-_GATING = ("cycles", "approvals")
+_GATING = ("cycles", "approvals", "controls")
 """Tables whose rows may close the gate while commands go out."""
 
 Command = Mapping[str, Any]
@@ -119,7 +117,8 @@ class OutcomeRecorder:
         self._of: dict[str, dict[str, Any]] = {}
         self._own: set[str] = set()
         self._confirmations: list[Callable[[], None]] = []
-        self._gate_versions: tuple[int | None, ...] = ()
+        self._read_at: tuple[object, ...] = ()
+        self._halts: dict[str, Halt] = {}
         self.without_splits: Mapping[str, str] = {}
         self.out: set[str] = set()
         self.writes: list[Write] = []
@@ -161,10 +160,10 @@ class OutcomeRecorder:
         others: dict[str, _SeenLease] = {}
         until: float | None = None
         while True:
-            asked_at = time.monotonic()
+            asked_at = elapsed()
             still = [seen.lease for seen in others.values() if seen.stood_still(asked_at)]
             now = take_leases(self._spark, self._lake, clusters, self._holder, self._length, stood_still=still)
-            seen_at = time.monotonic()
+            seen_at = elapsed()
             held = {cluster: lease for cluster, lease in now.items() if lease.holder == self._holder}
             taken_over = {lease.cluster for lease in still} & held.keys()
             leases = {c: _held(lease, asked_at, leases.get(c), c in taken_over) for c, lease in held.items()}
@@ -204,38 +203,26 @@ class OutcomeRecorder:
         if clusters:
             give_back(self._spark, self._lake, clusters, self._holder)
 
-    def paused(self, clusters: Sequence[str]) -> Mapping[str, str]:
-        """The clusters that are paused or halted, each with the reason in words."""
-        if not clusters:
-            return {}
-        outside = {cluster: reason for cluster in clusters if (reason := self._halted(cluster)) is not None}
-        return {**paused(self._spark, self._lake, clusters), **outside}
-
-    def withheld(self, clusters: Sequence[str]) -> Mapping[str, str]:
+    def halts(self, clusters: Sequence[str]) -> Mapping[str, Halt]:
         """Return the clusters whose plan may not be sent now, each with the reason in words.
 
-        Clusters whose plan may be sent without its splits are in `without_splits` from then on.
+        The gate takes several queries, and this is called before every request. So the last read is always the list of
+        the newest versions of the gate's tables: while it changes, the gate is asked again. Clusters whose plan may be
+        sent without its splits are in `without_splits` from then on. Pauses outside the lake are read each time, and
+        the age of a command is checked by its executor.
         """
         if not clusters:
             return {}
-        reasons = self._gate(clusters)
-        others = {cluster: why for cluster, why in self.without_splits.items() if cluster not in clusters}
-        self.without_splits = {**others, **reasons.without_splits}
-        return reasons.withheld
-
-    def withheld_anew(self, clusters: Sequence[str]) -> Mapping[str, str]:
-        """Return the clusters whose plan may not be sent any more, each with the reason, while commands are sent.
-
-        The gate takes several queries, and this is called every second. So it is checked only if a table that it reads
-        has a new version. Pauses are checked separately, and so is the age of a command.
-        """
-        if not clusters:
-            return {}
-        versions = tuple(newest_version(self._lake.path(name)) for name in _GATING)
-        if versions == self._gate_versions and None not in versions:
-            return {}
-        self._gate_versions = versions
-        return self.withheld(clusters)
+        while (versions := (*clusters, *(newest_version(self._lake.path(name)) for name in _GATING))) != self._read_at:
+            reasons = self._gate(clusters)
+            self.without_splits = reasons.without_splits
+            self._halts = {cluster: Halt(why) for cluster, why in reasons.withheld.items()}
+            for cluster, lease in leases(self._spark, self._lake, clusters).items():
+                if lease.holder != self._holder:
+                    self._halts[cluster] = Halt(f"another publisher has taken over {cluster}", is_lost=True)
+            self._read_at = versions
+        outside = {cluster: Halt(why) for cluster in clusters if (why := self._halted(cluster)) is not None}
+        return {**outside, **self._halts}
 
     def write(self, outcomes: Sequence[Outcome]) -> None:
         """Append outcomes to the table in one write; from then on they count as recorded."""
@@ -263,7 +250,7 @@ def send_all(
     try:
         # The previous holder of a lease may have recorded more than was known before.
         by_cluster |= {cluster: records.as_they_stand(by_cluster[cluster]) for cluster in leases}
-        closed = {c: DispatchResult(reason) for c, reason in records.withheld(sorted(leases)).items()}
+        closed = {c: DispatchResult(halt.reason, halt.is_lost) for c, halt in records.halts(sorted(leases)).items()}
         open_to = {cluster: lease for cluster, lease in leases.items() if cluster not in closed}
         works, unreachable = _works(by_cluster, open_to, records, sending)
         since = {cluster: held.asked_at for cluster, held in leases.items()}
@@ -302,6 +289,7 @@ def _queue_work(batch: ClusterCommands, records: OutcomeRecorder, signature: Sig
     wait_s = settings_in(batch.cycle.settings).evenkeelReportWaitSeconds
 
     def work(stop: LeaseGuard, report: ReportOutcome) -> str | None:
+        stop.ask()
         return send_by_queue(sink, for_queue(batch, stop, report), records, wait_s, stop, report)
 
     return work
@@ -314,19 +302,16 @@ def _work(batch: ClusterCommands, lease: Lease, sending: Sending, client: AdminC
 
     def work(stop: LeaseGuard, report: ReportOutcome) -> str | None:
         try:
-            begun = time.monotonic()
             objections = hands_off(client)
             if objections:
                 return "; ".join(objections)
-            if time.monotonic() - begun > _A_WAIT_S:  # many brokers, or slow ones
-                stop.ask_gate()
             settings = settings_in(batch.cycle.settings)
             patience = Patience(settings.evenkeelOutcomeWaitSeconds, sending.timing.longest_request_s)
             steering = CommandExecutor(client, patience=patience)
             left = _not_done_yet(batch, steering, lease, sending.timing, stop, report)
             per_second, in_flight = settings.evenkeelCommandsPerSecond, settings.evenkeelCommandsInFlight
             sink = PulsarAdmin(steering, per_second=per_second, in_flight=in_flight)
-            sink.send(left, stop=stop, report=report, leave_out=_left_out(batch, stop))
+            sink.send(left, stop=stop, ask=stop.ask, report=report, leave_out=_left_out(batch, stop))
             return stop()
         finally:
             client.close()
@@ -368,7 +353,6 @@ def _not_done_yet(
         # The earlier holder has sent nothing since its lease ended, so no clock makes this longer than one request.
         left_s = min((over - datetime.now(UTC)).total_seconds(), timing.longest_request_s)
         _wait(left_s, stop, f"{batch.cycle.cluster}: requests of an earlier try may still be under way")
-        stop.ask_gate()
     left = []
     for command in batch.commands:
         seen = None
@@ -384,11 +368,11 @@ def _not_done_yet(
 
 
 def _wait(seconds: float, stop: Stop, why: str) -> None:
-    """Wait by the monotonic clock, or until there is a reason to stop."""
+    """Wait by this machine's own clock, or until there is a reason to stop."""
     if seconds > 0:
         log.info("%s: waiting %.0f s", why, seconds)
-    until = time.monotonic() + seconds
-    while (left := until - time.monotonic()) > 0 and stop() is None:
+    until = elapsed() + seconds
+    while (left := until - elapsed()) > 0 and stop() is None:
         time.sleep(min(left, 1.0))
 
 
@@ -409,7 +393,7 @@ def _unsent(batch: ClusterCommands, done: DispatchResult, records: OutcomeRecord
 
 @dataclass(frozen=True, slots=True)
 class HeldLease:
-    """A lease of ours; `asked_at`: when it was last asked for, by `time.monotonic()`. It counts from then."""
+    """A lease of ours; `asked_at`: when it was last asked for, by `times.elapsed`. It counts from then."""
 
     lease: Lease
     asked_at: float
@@ -417,7 +401,7 @@ class HeldLease:
 
 @dataclass(frozen=True, slots=True)
 class _SeenLease:
-    """A lease of another; `since`: from when on it was seen at this step, by `time.monotonic()`."""
+    """A lease of another; `since`: from when on it was seen at this step, by `times.elapsed`."""
 
     lease: Lease
     since: float

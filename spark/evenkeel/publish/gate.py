@@ -6,6 +6,7 @@ before they are sent.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -16,17 +17,21 @@ from evenkeel.lake.controls import APPROVED, WITHOUT_SPLITS, answers, paused
 from evenkeel.lake.outbox import OPEN, SENT, is_steered, on_record, recent_acts
 from evenkeel.lake.schemas.acted import SPLIT
 from evenkeel.lake.store import Lake
+from evenkeel.lake.wishes import read_taken
 from evenkeel.publish.dispatch import ClusterCommands, Gate, GateReasons, OutcomeRecorder, Sending, send_all
 from evenkeel.publish.guards.situation import is_part_of
 from evenkeel.settings import settings_in
 from evenkeel.spark.sql import iso, moment, with_moments
+from evenkeel.steering.admin_request import WITH_ARTICLE
 from evenkeel.steering.outcome import Outcome, not_sent
 from evenkeel.steering.pulsar_admin import DryRun
+from evenkeel.times import borne_out
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
+log = logging.getLogger(__name__)
 DRY_RUN = "dry_run"
 
 
@@ -35,7 +40,8 @@ class GateFacts:
     """Facts that gate sending one cluster's plan.
 
     `newest_at`: the newest recorded cycle that counts (`_newest`). `sent_plans`: plans of this same cycle of which a
-    command was or may have been sent. `max_age`: how old the cycle may be. `ahead`: how far the cycle is ahead of the
+    command was or may have been sent. `requested_at`: another cycle with a request of this plan, of which a command was
+    or may have been sent. `max_age`: how old the cycle may be. `ahead`: how far the cycle is ahead of the
     publisher's clock.
     """
 
@@ -48,6 +54,7 @@ class GateFacts:
     max_age: timedelta
     ahead: timedelta
     sent_plans: frozenset[str] = frozenset()
+    requested_at: datetime | None = None
     paused: str | None = None
     unreachable: str | None = None
     answers: tuple[Mapping[str, Any], ...] = field(default=())
@@ -87,6 +94,11 @@ def _reasons(facts: GateFacts) -> Iterable[str | None]:
     others = sorted(facts.sent_plans - {facts.plan_id})
     if others:
         yield f"commands of another plan of this cycle went out ({others[0][:12]}): a cycle sends one plan only"
+    if facts.requested_at is not None:
+        yield (
+            f"the cycle of {facts.requested_at.isoformat()} took up a request of this plan, and commands of it went "
+            "out: a request is carried out once, and the next cycle decides without it"
+        )
     yield facts.paused
     yield _rejected(facts)
 
@@ -172,25 +184,25 @@ def gate_facts(
 ) -> dict[str, GateFacts]:
     """Cluster -> the facts of its plan, for every cluster of `plans` (cluster -> plan id)."""
     clusters = sorted(plans)
-    oldest = min(cycle.at for cycle in handover.open_cycles() if cycle.cluster in plans)
+    own = {cycle.cluster: cycle.at for cycle in handover.open_cycles() if cycle.cluster in plans}
     pauses = paused(spark, lake, clusters)
     observed = {cycle.cluster for cycle in handover.open_cycles() if cycle.source != RECORDING}
-    newest = _newest(spark, lake, clusters, oldest, observed)
-    moments = [cycle.at for cycle in handover.open_cycles() if cycle.cluster in clusters]
-    acts = recent_acts(spark, lake, clusters, since=min(moments), until=max(moments)) if moments else []
+    newest = _newest(spark, lake, own, observed)
+    rivals = _rivals(spark, lake, [cycle for cycle in handover.open_cycles() if cycle.cluster in plans], observed)
+    moments = {*own.values(), *(at for ats in rivals.values() for at in ats)}
+    acts = recent_acts(spark, lake, clusters, since=min(moments), until=max(moments))
     replies = answers(spark, lake, sorted(plans.values()))
+    sent = [act for act in acts if act["mode"] != DRY_RUN and (act["outcome"] is None or act["outcome"] in SENT)]
     facts = {}
     for cycle in handover.open_cycles():
         if cycle.cluster not in plans:
             continue
         settings = settings_in(cycle.settings)
         halted = sending.halted(cycle.cluster) if sending is not None else None
-        cycle_acts = (act for act in acts if (act["cluster"], act["cycle_at"]) == (cycle.cluster, cycle.at))
-        sent_plans = (
-            act["plan_id"]
-            for act in cycle_acts
-            if act["mode"] != DRY_RUN and (act["outcome"] is None or act["outcome"] in SENT)
-        )
+        sent_at = {
+            at: {act["plan_id"] for act in sent if (act["cluster"], act["cycle_at"]) == (cycle.cluster, at)}
+            for at in (cycle.at, *rivals.get(cycle.cluster, ()))
+        }
         facts[cycle.cluster] = GateFacts(
             cycle_at=cycle.at,
             plan_id=plans[cycle.cluster],
@@ -200,7 +212,8 @@ def gate_facts(
             newest_at=newest.get(cycle.cluster),
             max_age=longest_age(cycle),
             ahead=timedelta(seconds=settings.evenkeelFutureToleranceSeconds),
-            sent_plans=frozenset(sent_plans),
+            sent_plans=frozenset(sent_at[cycle.at]),
+            requested_at=max((at for at in sent_at if at != cycle.at and sent_at[at]), default=None),
             paused=pauses.get(cycle.cluster) or halted,
             unreachable=_unreachable(cycle, sending),
             answers=tuple(reply for reply in replies if reply["cluster"] == cycle.cluster),
@@ -208,24 +221,62 @@ def gate_facts(
     return facts
 
 
-def _newest(
-    spark: SparkSession, lake: Lake, clusters: list[str], since: datetime, observed: Collection[str]
-) -> dict[str, datetime]:
-    """Return the newest recorded cycle of each cluster from a moment on, without backfills.
+def _rivals(
+    spark: SparkSession, lake: Lake, cycles: Sequence[ClusterCycle], observed: Collection[str]
+) -> dict[str, set[datetime]]:
+    """Return cluster -> other recorded cycles that took up a request of its cycle.
 
-    Of running clusters that are `observed`, cycles over a recording do not count: a recording's maker chose its time
-    and its cluster name.
+    Two pipelines may open before either publishes, and take up the same requests. A plan is on record before its
+    commands, and those before they are sent; so of two plans the one that asks later sees the other's.
+    """
+    requests = {
+        cycle.cluster: (cycle.cycle_at, {wish["wish_id"] for wish in cycle.wishes if wish["kind"] in WITH_ARTICLE})
+        for cycle in cycles
+    }
+    rivals: dict[str, set[datetime]] = {}
+    if any(wish_ids for _, wish_ids in requests.values()):
+        for attempt in read_taken(spark, lake, [cycle.key for cycle in cycles], observed):
+            cycle_at, wish_ids = requests[attempt.cluster]
+            if attempt.cycle_at != cycle_at and not wish_ids.isdisjoint(attempt.wish_ids):
+                rivals.setdefault(attempt.cluster, set()).add(datetime.fromisoformat(attempt.cycle_at))
+    return rivals
+
+
+def _newest(
+    spark: SparkSession, lake: Lake, own: Mapping[str, datetime], observed: Collection[str]
+) -> dict[str, datetime]:
+    """Return the newest recorded cycle of each cluster from its `own` on, without backfills.
+
+    A cycle that a wrong clock dated far ahead does not count, and is logged (`times.borne_out`): else every later plan
+    would be overtaken by it. Of running clusters that are `observed`, cycles over a recording do not count: a
+    recording's maker chose its time and its cluster name.
     """
     from pyspark.sql import functions as F
 
-    rows = spark.read.format("delta").load(lake.path("cycles")).where(F.col("cluster").isin(clusters))
-    rows = rows.where(F.col("cycle_at") >= moment(since.isoformat()))
+    rows = spark.read.format("delta").load(lake.path("cycles")).where(F.col("cluster").isin(sorted(own)))
+    rows = rows.where(F.col("cycle_at") >= moment(min(own.values()).isoformat()))
     rows = rows.where(F.col("kind") != "backfill")
     if observed:
         rows = rows.where(~(F.col("cluster").isin(sorted(observed)) & F.col("source").eqNullSafe(F.lit(RECORDING))))
-    rows = rows.groupBy(F.col("cluster")).agg(F.max("cycle_at").alias("cycle_at"))
-    moments = rows.select("cluster", iso("cycle_at").alias("cycle_at")).collect()
-    return {row["cluster"]: datetime.fromisoformat(row["cycle_at"]) for row in moments}
+    # The ends of a date tell how far its cycles go on, and there may be years of dates.
+    ends = rows.groupBy("cluster", F.to_date("cycle_at")).agg(
+        F.min("cycle_at").alias("a"), F.max("cycle_at").alias("b")
+    )
+    moments = {cluster: [at] for cluster, at in own.items()}
+    for row in ends.select("cluster", iso("a").alias("a"), iso("b").alias("b")).collect():
+        ats = (datetime.fromisoformat(row[end]) for end in ("a", "b"))
+        moments[row["cluster"]] += [at for at in ats if at >= own[row["cluster"]]]
+    newest = {}
+    for cluster, recorded in moments.items():
+        newest[cluster] = borne_out(recorded) or own[cluster]
+        if (last := max(recorded)) > newest[cluster]:
+            log.warning(
+                "%s: the cycle of %s lies more than a day ahead of those before it, and no day of cycles follows it: "
+                "it does not count as the newest. Check the clock of the machine that recorded it",
+                cluster,
+                last.isoformat(),
+            )
+    return newest
 
 
 def _unreachable(cycle: ClusterCycle, sending: Sending | None) -> str | None:

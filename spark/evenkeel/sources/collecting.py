@@ -334,5 +334,5 @@ def land_now(
             take_snapshot(client, writer, wanted, silent_seconds=silent_seconds, limits=landing.limits, turns=turns)
 
     snapshot = landing.land(at, take, now=datetime.now(UTC), full_every=live.full_every)
-    landing.expire(live.landing_days)
+    landing.expire(live.landing_days, snapshot)
     return snapshot

@@ -34,7 +34,7 @@ from evenkeel.handover import Snapshot
 from evenkeel.pulsar.limits import DEFAULT, Limits
 from evenkeel.sources.recordings import in_span, names_in
 from evenkeel.sources.snapshot_files import Header, known_header, read_header
-from evenkeel.times import utc_text
+from evenkeel.times import A_JUMP, borne_out, utc_text
 
 if TYPE_CHECKING:
     from evenkeel.pulsar.admin.http_exchange import Hop
@@ -252,7 +252,8 @@ class Landing:
             raise LandingError(f"{self.missing(at)} It is still to come: it can be observed then.")
         name = milliseconds(at)
         moment, number = _moment(name), len(self._names())
-        take(lambda: FolderStore(self.folder, self.limits).begin(str(name)), moment, number, self._is_due(full_every))
+        full = self._is_due(name, full_every)
+        take(lambda: FolderStore(self.folder, self.limits).begin(str(name)), moment, number, full)
         landed = self.find(at)
         if landed is None:
             raise LandingError(
@@ -304,18 +305,30 @@ class Landing:
             previous_at=_iso(moments[place - 1]) if place else None,
         )
 
-    def expire(self, days: float) -> list[Path]:
+    def expire(self, days: float, needed: Snapshot | None = None) -> list[Path]:
         """Remove snapshots that are more than so many days older than the newest, and return them.
 
-        A snapshot stays if a kept one borrows its configuration or topic lists.
+        A snapshot stays if a kept one borrows its configuration or topic lists, and if it is `needed` by a cycle under
+        way. The newest is the newest that the others bear out (`times.borne_out`): one that a clock dated a year ahead
+        makes no other old, and is set aside with a warning.
         """
         names = self._names()
-        if not names:
+        period = timedelta(days=days)
+        newest = borne_out(map(_moment, names), lasting=min(period, A_JUMP))
+        if newest is None:
             return []
-        bound = max(names) - round(days * 86_400_000)
+        if ahead := sorted(moment for moment in names if _moment(moment) > newest):
+            log.warning(
+                "%s lies more than a day ahead of the snapshots before it: until a day of snapshots has followed it, "
+                "none is removed for it. If the clock of its machine was wrong, set the clock and remove the file",
+                names[ahead[0]],
+            )
+        bound = milliseconds(newest - period)
         kept = min(moment for moment in names if moment >= bound)
         lender = next(self._full_before(names, kept), None) if self._borrows(names[kept]) else None
+        in_use = {needed.path, needed.configuration_path} if needed is not None else set()
         old = [names[moment] for moment in sorted(names) if moment < bound and moment != lender]
+        old = [snapshot for snapshot in old if str(snapshot) not in in_use]
         for snapshot in old:
             try:
                 snapshot.unlink(missing_ok=True)
@@ -353,10 +366,10 @@ class Landing:
             if not self._borrows(names[earlier]):
                 yield earlier
 
-    def _is_due(self, full_every: int) -> bool:
-        """Return True if none of the last snapshots is full."""
+    def _is_due(self, moment: int, full_every: int) -> bool:
+        """Return True if none of the last snapshots before a moment is full."""
         names = self._names()
-        latest = sorted(names, reverse=True)[: full_every - 1]
+        latest = sorted((each for each in names if each < moment), reverse=True)[: full_every - 1]
         return all(self._borrows(names[moment]) for moment in latest)
 
 

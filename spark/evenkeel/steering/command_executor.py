@@ -63,17 +63,18 @@ class CommandExecutor:
     def carry_out(self, command: Command, before_request: Callable[[], None] = lambda: None) -> Outcome:
         """Send the command if its premise still holds, and return what was seen.
 
-        `before_request` is called once that is known; what it raises is raised, and nothing was sent.
+        `before_request` is the last question: it is called once that is known. What it raises is raised, and nothing
+        was sent.
         """
-        if self._is_expired(command):
-            return self._seen(command, "stale", f"expired at {command['expires_at'].isoformat()}: not sent")
-        stale = self._why_silent(command)
+        stale = self._why_expired(command) or self._why_silent(command)
         if stale is None:
             look = self._watching.look(command)
             stale = why_stale(command, look) or _why_not_ready(command, look)
+        if stale is None:
+            before_request()
+            stale = self._why_expired(command)
         if stale is not None:
             return self._seen(command, "stale", f"not sent: {stale}")
-        before_request()
         begun = time.monotonic()
         request, broker = request_of(command), command["from_broker"]
         hops = self._client.ask(
@@ -132,6 +133,9 @@ class CommandExecutor:
         if destination is not None and self._watching.is_silent(destination):
             return f"its destination {destination} does not answer"
         return f"{source} does not answer" if source is not None and self._watching.is_silent(source) else None
+
+    def _why_expired(self, command: Command) -> str | None:
+        return f"expired at {command['expires_at'].isoformat()}" if self._is_expired(command) else None
 
     def _is_expired(self, command: Command) -> bool:
         return bool(self._now() > command["expires_at"])

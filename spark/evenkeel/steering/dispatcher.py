@@ -1,27 +1,28 @@
 """Sending the commands of several clusters at once: leases kept, the gate obeyed, outcomes recorded as they come.
 
 Each cluster has a thread, so that a slow or silent one holds no other up. Only the caller's thread touches the tables:
-it appends outcomes, renews leases, and looks for pauses, rejections and newer cycles, once in a while. A thread sends
-only while its cluster's lease has been renewed in time by this machine's own monotonic clock, whatever the caller's
-thread is waiting for.
+it appends outcomes, renews leases, and looks for pauses, rejections and newer cycles, once in a while and as the last
+question before each request. A thread sends only while its cluster's lease has been renewed in time by this machine's
+own clock (`times.elapsed`), whatever the caller's thread is waiting for.
 """
 
 from __future__ import annotations
 
 import logging
 import queue
-import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from threading import Event
+from threading import Condition, Event
 from typing import Protocol
 
 from evenkeel.errors import EvenkeelError
 from evenkeel.steering.outcome import LONGEST_REQUEST_S, Outcome, ReportOutcome
+from evenkeel.times import elapsed
 
 log = logging.getLogger(__name__)
-_GATE_TICK_S = 0.05
+_TICK_S = 0.05
+_LONGEST_REASON = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,14 @@ class Timing:
     longest_request_s: float = LONGEST_REQUEST_S
 
 
+@dataclass(frozen=True, slots=True)
+class Halt:
+    """Why nothing more of a cluster's plan may be sent; `is_lost` if another publisher has taken the cluster over."""
+
+    reason: str
+    is_lost: bool = False
+
+
 class CommandStore(Protocol):
     """The tables, as far as sending needs them; one thread uses it."""
 
@@ -43,16 +52,8 @@ class CommandStore(Protocol):
         """Return the clusters whose lease is still ours, renewed."""
         ...
 
-    def paused(self, clusters: Sequence[str]) -> Mapping[str, str]:
-        """Return the paused clusters, each with the reason."""
-        ...
-
-    def withheld(self, clusters: Sequence[str]) -> Mapping[str, str]:
-        """Return the clusters whose plan may not be sent at present, each with the reason."""
-        ...
-
-    def withheld_anew(self, clusters: Sequence[str]) -> Mapping[str, str]:
-        """Return the clusters whose plan may not be sent any more, each with the reason; none without a change."""
+    def halts(self, clusters: Sequence[str]) -> Mapping[str, Halt]:
+        """Return the clusters whose plan may not be sent now: lost, paused, rejected, or overtaken."""
         ...
 
     @property
@@ -67,25 +68,26 @@ class CommandStore(Protocol):
 
 
 class LeaseGuard:
-    """Guard of a cluster's thread; that thread reads it, the caller's writes it.
+    """Guard of a cluster's threads; they read it, the caller's writes it.
 
-    `asked_at`: when the lease was requested, by `time.monotonic()`: it counts from then. `without_splits`: why commands
-    that split, or rest on a split, may not be sent; None while they may.
+    `asked_at`: when the lease was requested, by `times.elapsed`: it counts from then. `wake`: called when a thread asks
+    what may be sent. `without_splits`: why commands that split, or rest on a split, may not be sent; None while they
+    may.
     """
 
-    def __init__(self, cluster: str, timing: Timing, asked_at: float) -> None:
+    def __init__(self, cluster: str, timing: Timing, asked_at: float, wake: Callable[[], None] = lambda: None) -> None:
         self._cluster = cluster
         self._lease_s = timing.lease_s
         self._until = asked_at + timing.lease_s
-        self._gate_answered = Event()
-        self._gate_answered.set()
+        self._wake, self._changed, self._answered = wake, Condition(), 0
+        self.questions = 0
         self.reason: str | None = None
         self.without_splits: str | None = None
         self.is_lost = False
 
     def __call__(self) -> str | None:
         """Return why no further command may be sent."""
-        if self.reason is None and time.monotonic() >= self._until:
+        if self.reason is None and elapsed() >= self._until:
             self.is_lost = True
             return f"the lease of {self._cluster} was not renewed in time"
         return self.reason
@@ -99,25 +101,24 @@ class LeaseGuard:
         """Note a renewal; the lease counts from the moment at which it was requested."""
         self._until = asked_at + self._lease_s
 
-    def ask_gate(self) -> None:
-        """Wait until the caller's thread has asked the gate again, or nothing may be sent anyway."""
-        self._gate_answered.clear()
-        while self() is None and not self._gate_answered.wait(_GATE_TICK_S):
-            pass
+    def ask(self) -> str | None:
+        """Return why no further command may be sent, by a read of the tables that begins after this call."""
+        with self._changed:
+            self.questions += 1
+            question = self.questions
+            self._wake()
+            while self() is None and self._answered < question:
+                self._changed.wait(_TICK_S)
+        return self()
 
-    @property
-    def wants_gate(self) -> bool:
-        """Return True if the thread waits for the gate."""
-        return not self._gate_answered.is_set()
-
-    def answer_gate(self, reason: str | None) -> None:
-        """Take the gate's answer: why nothing may be sent, None if it may."""
-        if reason is not None:
-            self.halt(reason)
-        self._gate_answered.set()
+    def answer(self, questions: int) -> None:
+        """Note that the tables were read after so many questions; `halt` comes first."""
+        with self._changed:
+            self._answered = questions
+            self._changed.notify_all()
 
     def halt(self, reason: str, *, lost: bool = False) -> None:
-        """Stop the thread before its next command."""
+        """Stop the threads before their next request."""
         self.reason, self.is_lost = self.reason or reason, self.is_lost or lost
 
 
@@ -140,14 +141,17 @@ def conduct(
 ) -> dict[str, DispatchResult]:
     """Run each cluster's work to its end.
 
-    The leases of all are ours; `held_since`: when each was last requested, by `time.monotonic()`.
+    The leases of all are ours; `held_since`: when each was last requested, by `times.elapsed`.
     """
-    guards = {cluster: LeaseGuard(cluster, timing, held_since[cluster]) for cluster in works}
+    wake = Event()
+    guards = {cluster: LeaseGuard(cluster, timing, held_since[cluster], wake.set) for cluster in works}
     seen: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
-    clerk = _Clerk(store, timing, guards, seen)
+    clerk = _Clerk(store, timing, guards, seen, wake)
     clerk.renew_if_due()  # since then the gate was asked and secrets were looked up
     with ThreadPoolExecutor(max(1, len(works)), thread_name_prefix="send") as pool:
         threads = {cluster: pool.submit(work, guards[cluster], seen.put) for cluster, work in sorted(works.items())}
+        for thread in threads.values():
+            thread.add_done_callback(lambda _: wake.set())
         try:
             while not clerk.is_over(threads):
                 clerk.turn()
@@ -175,33 +179,45 @@ class _Clerk:
     """Work of the caller's thread while the others send."""
 
     def __init__(
-        self, store: CommandStore, timing: Timing, guards: Mapping[str, LeaseGuard], seen: queue.SimpleQueue[Outcome]
+        self,
+        store: CommandStore,
+        timing: Timing,
+        guards: Mapping[str, LeaseGuard],
+        seen: queue.SimpleQueue[Outcome],
+        wake: Event,
     ) -> None:
-        self._store, self._timing, self._guards, self._seen = store, timing, guards, seen
+        self._store, self._timing, self._guards, self._seen, self._wake = store, timing, guards, seen, wake
         self._waiting: list[Outcome] = []
-        self._written_at = time.monotonic()
+        self._written_at = elapsed()
         self._renewed_at = min(guard.renewed_at for guard in guards.values())
         self._pass_on_splits()
 
     def is_over(self, threads: Mapping[str, Future[str | None]]) -> bool:
-        """Wait a moment for the threads; return True once all have ended."""
-        return not wait(list(threads.values()), timeout=self._timing.look_s).not_done
+        """Wait a moment for a question or the end of a thread; return True once all have ended."""
+        self._wake.wait(self._timing.look_s)
+        self._wake.clear()
+        return all(thread.done() for thread in threads.values())
 
     def turn(self) -> None:
-        """Do one round: pauses and other gates, leases, outcomes.
+        """Do one round: what may be sent, leases, outcomes.
 
-        A command waits for its turn, and for the effects of those before it, so the gate is asked all the while.
+        The tables are read for the questions of the threads, and all the while that commands wait for their turn or for
+        the effects of those before them. What cannot be read holds every request.
         """
-        going = sorted(cluster for cluster, guard in self._guards.items() if guard.reason is None)
-        for cluster, reason in {**self._store.withheld_anew(going), **self._store.paused(going)}.items():
-            self._guards[cluster].halt(reason)
-        asking = sorted(cluster for cluster, guard in self._guards.items() if guard.wants_gate)
-        held_back = self._store.withheld(asking) if asking else {}
+        questions = {cluster: guard.questions for cluster, guard in self._guards.items() if guard.reason is None}
+        try:
+            halts = self._store.halts(sorted(questions))
+        except Exception as error:
+            log.exception("what may be sent cannot be read")
+            reason = f"what may be sent cannot be read ({type(error).__name__}: {error}); see to the lake"
+            halts = dict.fromkeys(questions, Halt(" ".join(reason.split())[:_LONGEST_REASON]))
+        for cluster, halt in halts.items():
+            self._guards[cluster].halt(halt.reason, lost=halt.is_lost)
         self._pass_on_splits()
-        for cluster in asking:
-            self._guards[cluster].answer_gate(held_back.get(cluster))
+        for cluster, asked in questions.items():
+            self._guards[cluster].answer(asked)
         self.renew_if_due()
-        if time.monotonic() - self._written_at >= self._timing.write_s:
+        if elapsed() - self._written_at >= self._timing.write_s:
             self.write()
 
     def _pass_on_splits(self) -> None:
@@ -215,11 +231,11 @@ class _Clerk:
         if self._waiting:
             self._store.write(self._waiting)
             self._waiting = []
-        self._written_at = time.monotonic()
+        self._written_at = elapsed()
 
     def renew_if_due(self) -> None:
         """Renew the leases if that is due."""
-        now = time.monotonic()
+        now = elapsed()
         if now - self._renewed_at < self._timing.renew_s:
             return
         held = self._store.renewed(sorted(self._guards))

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from functools import partial
 from itertools import groupby
 from typing import Any, Protocol
 
@@ -34,9 +35,13 @@ def _none(_: Command) -> str | None:
 class Executor(Protocol):
     """Executor of a single command: `steering.command_executor.CommandExecutor`."""
 
-    def carry_out(self, command: Command) -> Outcome:
-        """Send the command and return what was seen of it; blocks until then."""
+    def carry_out(self, command: Command, before_request: Callable[[], None]) -> Outcome:
+        """Send the command and return what was seen of it; blocks until then. `before_request`: the last question."""
         ...
+
+
+class _HeldBackError(Exception):
+    """A command may not be sent: why, and nothing of it was."""
 
 
 class PulsarAdmin:
@@ -48,12 +53,13 @@ class PulsarAdmin:
         self._in_flight = max(1, in_flight)
 
     def send(
-        self, commands: Sequence[Command], *, stop: Stop, report: ReportOutcome, leave_out: LeaveOut = _none
+        self, commands: Sequence[Command], *, stop: Stop, ask: Stop, report: ReportOutcome, leave_out: LeaveOut = _none
     ) -> None:
         """Carry out commands in the order of their steps, and report the outcome of each as it is seen.
 
         Once `stop` gives a reason, the remaining commands are neither sent nor reported. A command to which `leave_out`
-        gives a reason is not sent, which is reported, and the others go on.
+        gives a reason is not sent, which is reported, and the others go on. `ask` is `stop` by a new read: the last
+        question before each request.
         """
         ordered = sorted(commands, key=lambda command: command["step"])
         for _, phase in groupby(
@@ -61,21 +67,26 @@ class PulsarAdmin:
         ):
             with ThreadPoolExecutor(self._in_flight) as pool:
                 lanes = _lanes(phase)
-                list(pool.map(lambda lane: self._carry_out(lane, stop, report, leave_out), lanes))
+                list(pool.map(lambda lane: self._carry_out(lane, stop, ask, report, leave_out), lanes))
 
-    def _carry_out(self, lane: Iterable[Command], stop: Stop, report: ReportOutcome, leave_out: LeaveOut) -> None:
+    def _carry_out(
+        self, lane: Iterable[Command], stop: Stop, ask: Stop, report: ReportOutcome, leave_out: LeaveOut
+    ) -> None:
+        def demand(question: Stop, command: Command) -> None:
+            reason = question() or leave_out(command)
+            if reason is not None:
+                raise _HeldBackError(reason)
+
         for command in lane:
-            if stop() is not None:
-                return
-            if leave_out(command) is None:
+            try:
+                demand(stop, command)
                 self._pace.wait()
-                if stop() is not None:  # it may have waited for long
+                demand(stop, command)  # it may have waited for long
+                outcome = self._carrier.carry_out(command, partial(demand, ask, command))
+            except _HeldBackError as held:
+                if stop() is not None:
                     return
-            reason = leave_out(command)
-            if reason is None:
-                outcome = self._carrier.carry_out(command)
-            else:
-                outcome = not_sent(command["command_id"], datetime.now(UTC), reason)
+                outcome = not_sent(command["command_id"], datetime.now(UTC), str(held))
             subject = command.get("topic") or command["bundle"]
             log.info("%s %s: %s (%s)", command["kind"], subject, outcome.outcome, outcome.detail)
             report(outcome)

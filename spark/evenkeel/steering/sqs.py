@@ -4,9 +4,9 @@ A command on the queue has no outcome yet: outcomes come as reports, on a queue 
 steps, `take` and `confirm`, and are recorded in between. A publisher that dies before it has recorded them finds the
 same reports on the queue again. A taker of reports also gets those of other cycles.
 
-One command queue serves one cluster, and both queues carry only signed messages (`steering.queue.signing`). SQS
-deduplicates a message id for five minutes only, so a command may be on the queue twice. The agent ensures that it has
-at most one effect (`evenkeel.steering.agent`).
+One command queue serves one cluster, and both queues carry only signed messages (`steering.queue.signing`). They are
+signed at the queue's time. SQS deduplicates a message id for five minutes only, so a later try may put a command on the
+queue twice. The agent ensures that it has at most one effect (`evenkeel.steering.agent`).
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 from evenkeel.errors import BadInput
+from evenkeel.steering.agent.setup import QueueClock
 from evenkeel.steering.outcome import Outcome
 from evenkeel.steering.queue.fifo import (
     MOST_IN_BATCH,
@@ -27,6 +29,7 @@ from evenkeel.steering.queue.fifo import (
     Letter,
     QueueError,
     QueueUnreachable,
+    ReceivedMessage,
     command_group,
     control_group,
     dedup_id,
@@ -82,8 +85,8 @@ class SqsSink:
 
     def __init__(self, signature: Signature, commands: str, reports: str) -> None:
         """Take `commands` and `reports`, URLs of FIFO queues, and `signature`, the pipeline's end of them."""
-        self._signature = signature
-        self._commands = Fifo(commands)
+        self._signature, self._clock = signature, QueueClock()
+        self._commands = Fifo(commands, heard=self._clock.heard)
         self._reports = Fifo(reports)
 
     @property
@@ -100,6 +103,8 @@ class SqsSink:
         for command in commands:
             if command.get("cluster") != self.cluster:
                 raise BadInput(f"a command of cluster {command.get('cluster')!r} for the queue of {self.cluster!r}")
+        with suppress(QueueError):
+            self._commands.attributes()  # the answer has the queue's time
         ordered = sorted(commands, key=lambda command: (str(command["cycle_at"]), command["step"]))
         letters = {self._letter(command): str(command["command_id"]) for command in ordered}
         failed = [
@@ -150,7 +155,7 @@ class SqsSink:
                 LOG.warning("taking reports ended early: %s", error)
                 break
             # A message seen twice in one round was hidden for too short a time: its newer receipt is the good one.
-            reports_by_id |= {message.message_id: (*self._read(message.body), message.receipt) for message in taken}
+            reports_by_id |= {message.message_id: (*self._read(message), message.receipt) for message in taken}
             missing -= {report.outcome.command_id for report, _, _ in reports_by_id.values() if report is not None}
             if (not taken and not missing) or time.monotonic() >= until:
                 break
@@ -169,13 +174,13 @@ class SqsSink:
 
     def _letter(self, command: Mapping[str, Any]) -> Letter:
         command_id = str(command["command_id"])
-        text = self._signature.signed(command_body(command), TO_AGENTS, datetime.now(UTC), command_id)
+        text = self._signature.signed(command_body(command), TO_AGENTS, self._clock.now(), command_id)
         return Letter(text, command_group(str(command["bundle"])), command_id)
 
-    def _read(self, text: str) -> tuple[AgentReport | None, str]:
-        body = text
+    def _read(self, message: ReceivedMessage) -> tuple[AgentReport | None, str]:
+        body = message.body
         try:
-            body = self._signature.verified(text, FROM_AGENTS, datetime.now(UTC))
+            body, _ = self._signature.verified(body, FROM_AGENTS, datetime.now(UTC), message.dedup_id)
             report = read_report(body)
             if report.cluster not in (None, self.cluster):
                 raise BadMessage(f"of cluster {report.cluster!r}, on the queue of {self.cluster!r}")

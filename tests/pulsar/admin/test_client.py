@@ -127,12 +127,19 @@ def test_a_proxy_may_send_us_to_a_broker_that_the_cluster_lists(cluster: Simulat
         assert shown(hops) == [(entry, 307), (cluster.ids[1], 200)]
 
 
-def test_a_broker_may_send_us_to_one_that_is_not_listed_yet(cluster: SimulatedCluster, client: AdminClient) -> None:
+def test_a_listed_broker_sends_the_token_to_no_broker_that_is_not_listed(
+    cluster: SimulatedCluster, client: AdminClient
+) -> None:
     with SimulatedCluster(lambda _: listing(()), brokers=5) as newer:
         client.ask(BROKERS)
         new = newer.ids[4]
         cluster.fault("/unload", redirecting(newer.url_of(new)))
-        assert shown(client.ask(UNLOAD, method="PUT")) == [(cluster.ids[0], 307), (new, 200)]
+        hops = client.ask(UNLOAD, method="PUT")
+        assert shown(hops) == [(cluster.ids[0], 307), (new, 0)]
+        assert "neither configured nor a broker that the cluster lists: the token is not sent to it" in hops[-1].body
+        assert newer.seen == []
+        cluster.fault(f"{BROKERS}$", Answer(200, json.dumps([*cluster.ids, new])))
+        assert shown(client.ask(UNLOAD, method="PUT")) == [(cluster.ids[0], 307), (new, 200)], "it is listed now"
 
 
 def test_redirects_end(cluster: SimulatedCluster, client: AdminClient) -> None:

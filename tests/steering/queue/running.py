@@ -104,8 +104,9 @@ def waiting(queues: Pair) -> int:
 
 
 def send_signed(queues: Pair, body: str, group: str = "acme/ns0") -> None:
-    """Any body, as the pipeline signs it."""
-    send_raw(queues, LAB.signed(body, TO_AGENTS, datetime.now(UTC), "number"), group)
+    """Any body, as the pipeline signs it; the same body once more is a message of its own."""
+    number = f"number-{time.monotonic_ns()}"
+    send_raw(queues, LAB.signed(body, TO_AGENTS, datetime.now(UTC), number), group, number)
 
 
 def send_raw(queues: Pair, body: str, group: str = "acme/ns0", dedup: str | None = None) -> None:

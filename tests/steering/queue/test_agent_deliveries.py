@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 
 from evenkeel.steering.outcome import STRENGTH, Outcome
 from evenkeel.steering.queue.messages import command_body
+from evenkeel.steering.queue.signing import TO_AGENTS
 from evenkeel.steering.sqs import SqsSink
 from tests.steering.queue.acting_cluster import ActingCluster, ClusterExecutor, wait_until
 from tests.steering.queue.agent_process import freeze, start_agent
@@ -24,10 +26,12 @@ from tests.steering.queue.examples import LAB, command, owners
 from tests.steering.queue.running import (
     collect,
     on_record,
+    query,
     quick,
     reports,
     run_until_idle,
     running,
+    send_raw,
     send_signed,
     waiting,
 )
@@ -109,6 +113,34 @@ def test_the_same_body_under_another_deduplication_id_has_no_second_effect(
     assert {one.outcome for one in found} == {"done"}
     assert len({one.seen_at for one in found}) == 1, "what was seen is told again, not seen anew"
     assert cluster.effects == [row["command_id"]]
+    assert waiting(queues) == 0
+
+
+def test_a_message_copied_on_the_queue_is_executed_by_one_agent(
+    queues: Pair, cluster: ActingCluster, tmp_path: Path
+) -> None:
+    """Two agents with a ledger each; the bundle is moved back, so that a second request would have an effect."""
+    row = command()
+    carrier = acting_on(cluster, [row])
+    sink = SqsSink(LAB, queues.commands, queues.reports)
+    text = sink._letter(row).body
+    minutes_ago = LAB.signed(command_body(row), TO_AGENTS, datetime.now(UTC) - timedelta(minutes=5), "later")
+    send_raw(queues, text, dedup=row["command_id"])
+    run_until_idle(quick(queues, tmp_path, "agent-1"), carrier)
+    assert cluster.effects == [row["command_id"]]
+    cluster.owners[row["bundle"]] = row["from_broker"]
+    send_raw(queues, text, dedup=row["command_id"])  # the queue remembers it
+    send_raw(queues, text)
+    send_raw(queues, text, group="somewhere-else")
+    send_raw(queues, minutes_ago, dedup="later")  # the queue no longer knows its deduplication id
+    second = quick(queues, tmp_path, "agent-2")
+    run_until_idle(second, carrier)
+    assert cluster.effects == [row["command_id"]]
+    assert on_record(second.ledger) == {}
+    reasons = [reason for (reason,) in query(second.ledger, "SELECT reason FROM rejected")]
+    assert len(reasons) == 3
+    assert all("a copy" in reason for reason in reasons)
+    assert {one.outcome for one in reports(queues, [row["command_id"]], 3)} == {"done"}
     assert waiting(queues) == 0
 
 

@@ -36,7 +36,7 @@ def of(*keys: str, cluster: str = "lab") -> Signature:
 def test_what_was_signed_comes_back_as_it_was(body: str) -> None:
     text = LAB.signed(body, FROM_AGENTS, NOW, "r1")
     assert text.isascii()
-    assert LAB.verified(text, FROM_AGENTS, NOW) == body
+    assert LAB.verified(text, FROM_AGENTS, NOW, "r1") == (body, NOW)
 
 
 @given(st.integers(0, len(TEXT) - 1), st.characters(codec="ascii"))
@@ -44,13 +44,13 @@ def test_a_message_with_one_sign_changed_is_not_believed(place: int, sign: str) 
     # The last sign of a part has bits that say nothing: another sign there may be the same message.
     assume(sign != TEXT[place] and TEXT[place + 1 : place + 2] not in ("", "."))
     with pytest.raises(BadMessage, match="sign"):
-        LAB.verified(TEXT[:place] + sign + TEXT[place + 1 :], TO_AGENTS, NOW)
+        LAB.verified(TEXT[:place] + sign + TEXT[place + 1 :], TO_AGENTS, NOW, "c1")
 
 
 @given(st.text())
 def test_anything_at_all_is_refused_in_words(text: str) -> None:
     with pytest.raises(BadMessage, match="sign"):
-        LAB.verified(text, TO_AGENTS, NOW)
+        LAB.verified(text, TO_AGENTS, NOW, "c1")
 
 
 def _part(value: object) -> str:
@@ -70,6 +70,7 @@ FORGED = {
     "turned round": (LAB.signed("{}", FROM_AGENTS, NOW, "r1"), "'from agents' came back on the queue to agents"),
     "another cluster": (of(NEW, cluster="west").signed("{}", TO_AGENTS, NOW, "c1"), "signed for cluster 'west'"),
     "of tomorrow": (LAB.signed("{}", TO_AGENTS, NOW + timedelta(days=1), "c1"), "s ahead of this machine's clock"),
+    "copied under another id": (LAB.signed("{}", TO_AGENTS, NOW, "c2"), "signed as message 'c2', and it came as 'c1'"),
     "plain": ('{"evenkeel":"command","schema":1,"command":{}}', "not signed"),
     "deep": (base64.urlsafe_b64encode(b"[" * 100_000).decode() + ".e30.e30", "the signature is not good"),
     "a header that is a list": (_part([1]) + ".e30.e30", "the signature is not good"),
@@ -80,20 +81,21 @@ FORGED = {
 def test_a_forged_message_is_refused_and_says_why(name: str) -> None:
     text, why = FORGED[name]
     with pytest.raises(BadMessage, match=why):
-        LAB.verified(text, TO_AGENTS, NOW)
+        LAB.verified(text, TO_AGENTS, NOW, "c1")
 
 
 def test_a_clock_that_is_a_little_ahead_is_tolerated() -> None:
-    assert LAB.verified(LAB.signed("{}", TO_AGENTS, NOW + timedelta(minutes=4), "c"), TO_AGENTS, NOW) == "{}"
+    ahead = NOW + timedelta(minutes=4)
+    assert LAB.verified(LAB.signed("{}", TO_AGENTS, ahead, "c"), TO_AGENTS, NOW, "c") == ("{}", ahead)
 
 
 def test_keys_are_changed_without_a_moment_in_which_a_message_is_lost() -> None:
     ends = [of(OLD), of(OLD, NEW), of(NEW, OLD), of(NEW)]
     for before, after in pairwise(ends):
         for sender, receiver in ((before, after), (after, before)):
-            assert receiver.verified(sender.signed("{}", TO_AGENTS, NOW, "c"), TO_AGENTS, NOW) == "{}"
+            assert receiver.verified(sender.signed("{}", TO_AGENTS, NOW, "c"), TO_AGENTS, NOW, "c") == ("{}", NOW)
     with pytest.raises(BadMessage, match="not one of this end's"):
-        of(NEW).verified(of(OLD).signed("{}", TO_AGENTS, NOW, "c"), TO_AGENTS, NOW)
+        of(NEW).verified(of(OLD).signed("{}", TO_AGENTS, NOW, "c"), TO_AGENTS, NOW, "c")
 
 
 def test_a_message_that_no_queue_takes_is_refused_before_it_is_sent() -> None:

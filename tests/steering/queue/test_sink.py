@@ -29,19 +29,24 @@ def all_of(queue: Fifo) -> list[dict]:
     found = []
     while taken := queue.receive(most=10, wait_s=1, visibility_s=60):
         found += [
-            (message.group, read_command(LAB.verified(message.body, TO_AGENTS, datetime.now(UTC)))) for message in taken
+            (
+                message.group,
+                read_command(LAB.verified(message.body, TO_AGENTS, datetime.now(UTC), message.dedup_id)[0]),
+            )
+            for message in taken
         ]
         queue.delete([message.receipt for message in taken])
     return found
 
 
-def signed(body: str) -> str:
-    return LAB.signed(body, FROM_AGENTS, datetime.now(UTC), "number")
+def signed(body: str, number: str) -> str:
+    return LAB.signed(body, FROM_AGENTS, datetime.now(UTC), number)
 
 
 def report(queues: Pair, command_id: str, outcome: str = "done", token: str = "") -> None:
     told = AgentReport(Outcome(command_id, outcome, NOW, "seen"), "agent-1", "lab", "plan-1", NOW)
-    assert Fifo(queues.reports).send([Letter(signed(report_body(told)), command_id, token or command_id)]) == [None]
+    number = token or command_id
+    assert Fifo(queues.reports).send([Letter(signed(report_body(told), number), command_id, number)]) == [None]
 
 
 def test_commands_arrive_whole_and_in_the_order_of_their_steps_within_each_namespace(
@@ -126,7 +131,10 @@ def test_what_is_no_report_is_told_and_removed(sink: SqsSink, queues: Pair) -> N
     body = json.loads(report_body(AgentReport(Outcome("c9", "done", NOW, ""), "agent-1")))
     body["report"]["outcome"] = "wonderful"
     queues.client.send_message(
-        QueueUrl=queues.reports, MessageBody=signed(json.dumps(body)), MessageGroupId="h", MessageDeduplicationId="e"
+        QueueUrl=queues.reports,
+        MessageBody=signed(json.dumps(body), "e"),
+        MessageGroupId="h",
+        MessageDeduplicationId="e",
     )
     taken = sink.take([], time.monotonic() + 4)
     assert len(taken.unreadable) == 2

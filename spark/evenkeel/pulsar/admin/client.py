@@ -280,10 +280,8 @@ class KnownBrokers:
     """The configured addresses and the brokers that the cluster has listed; thread-safe.
 
     A caller may name any broker, also one that comes from a queue of commands. So a name alone makes no broker. A
-    redirect is followed to a listed host. It is also followed wherever a listed *broker* redirects on the same scheme:
-    the owner may be a broker that is no longer listed, or not yet. A redirect from https to http is not followed. A
-    configured address that is not a broker (a proxy, a login page) cannot redirect to a host that the cluster does not
-    list.
+    redirect is followed only to a configured host or one that the cluster lists, whoever redirects (a broker, a proxy,
+    a login page), and not from https to http.
     """
 
     def __init__(self, connection: AdminConnection) -> None:
@@ -323,11 +321,7 @@ class KnownBrokers:
 
     def may_follow(self, origin: Address, target: Address) -> bool:
         """Return True if a request sent to `origin` may be sent to `target` as well."""
-        if origin.scheme == "https" and target.scheme == "http":
-            return False
-        if target.host.lower() in self._hosts:
-            return True
-        return _origin(origin) in self._ids and origin.scheme == target.scheme
+        return target.host.lower() in self._hosts and not (origin.scheme == "https" and target.scheme == "http")
 
 
 def redirected_to(address: Address, hop: Hop) -> tuple[Address, str]:

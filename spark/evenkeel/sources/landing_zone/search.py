@@ -91,9 +91,9 @@ class S3Landing:
             LOG.info("%s is not needed: %s", double.file, double.reason)
         return result
 
-    def expire(self, days: float) -> None:
+    def expire(self, days: float, needed: Snapshot) -> None:
         """Remove landed snapshots more than so many days older than the newest local one; the zone keeps them."""
-        Landing(self.folder, self._limits).expire(days)
+        Landing(self.folder, self._limits).expire(days, needed)
 
 
 class _Search:

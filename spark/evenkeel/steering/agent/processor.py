@@ -26,15 +26,18 @@ from evenkeel.steering.agent.admission import (
     judge_unsent,
 )
 from evenkeel.steering.agent.ledger import Ledger
-from evenkeel.steering.agent.setup import AgentSettings, LedgerError, PauseSwitch, elapsed
+from evenkeel.steering.agent.setup import AgentSettings, LedgerError, PauseSwitch
 from evenkeel.steering.agent.work_queue import InFlight, WorkQueue
 from evenkeel.steering.broker_switches import hands_off
 from evenkeel.steering.command_executor import CommandExecutor, Patience
 from evenkeel.steering.outcome import STRENGTH, Outcome, not_sent
 from evenkeel.steering.pulsar_admin import Pace
 from evenkeel.steering.queue.fifo import QueueError
+from evenkeel.times import elapsed
 
 ASKED_EVERY_SECONDS = 30.0
+ANSWER_COUNTS_SECONDS = 1.0
+"""Time for which the last answer counts before a request: after a longer stop the questions are asked again."""
 
 
 class ClusterExecutor:
@@ -78,7 +81,8 @@ class AgentExecutor(Protocol):
     def carry_out(self, command: Mapping[str, Any], before_request: Callable[[], None]) -> Outcome:
         """Carry the command out, or not, and return what was seen. Sends at most one request that has an effect.
 
-        `before_request` is called right before the request leaves; if it raises, nothing is sent.
+        `before_request` is called right before the request leaves, and before nothing else; if it raises, nothing is
+        sent.
         """
         ...
 
@@ -119,8 +123,12 @@ class Gone:
 Step = Finished | Later | Gone
 
 
-class NotHeldError(Exception):
-    """The right to a command's messages may be over before its request is: this process stood still, or a disk did."""
+class _NotSentError(Exception):
+    """A command's request may not leave now: the step that follows, or why it is refused for good."""
+
+    def __init__(self, step: Step | Refuse) -> None:
+        super().__init__()
+        self.step = step
 
 
 class Holder(Protocol):
@@ -192,32 +200,37 @@ class Processor:
         if wait:
             return Later(wait)
         try:
-            held_until = self._hold(in_flight)
-        except QueueError:
-            return Later(QUEUE_PAUSE_SECONDS)  # the polling thread logs it
-        if held_until is None:
-            LOG.info("%s: not in hand any more; left to whom the queue gives it", _name(in_flight.command))
-            return Gone()
-        # Waiting and asking took time: a pause, a newer cycle or the time limit may have come meanwhile.
-        verdict = judge_unsent(in_flight.command, self._circumstances(in_flight.command))
-        if isinstance(verdict, Refuse):
-            return self._refuse(in_flight, verdict)
-        self.ledger.sending(in_flight.command_id, self.now())
-
-        def demand_held() -> None:
-            if self.elapsed() > held_until - self.settings.longest_request_s:
-                raise NotHeldError
-
-        try:
-            demand_held()
-            outcome = self.carrier.carry_out(in_flight.command, demand_held)  # looks at the cluster, then asks again
-        except NotHeldError:
-            self.ledger.release(in_flight.command_id)
-            return Later(0.0)
+            outcome = self.carrier.carry_out(in_flight.command, lambda: self._ask_last(in_flight))
+        except _NotSentError as error:
+            return self._refuse(in_flight, error.step) if isinstance(error.step, Refuse) else error.step
+        except LedgerError:
+            raise
         except Exception:
             LOG.exception("%s: carrying it out failed half-way", _name(in_flight.command))
             return Later(self.settings.longest_request_s)
         return self._settle(in_flight, outcome)
+
+    def _ask_last(self, in_flight: InFlight) -> None:
+        """Ask right before the request; raises `_NotSentError` if it may not leave, and notes that it leaves else.
+
+        The queue says if the command is still this agent's. A pause, a newer cycle or the time limit may have come
+        while the cluster was looked at. What cannot be read holds the request.
+        """
+        try:
+            held_until = self._hold(in_flight)
+        except QueueError:
+            raise _NotSentError(Later(QUEUE_PAUSE_SECONDS)) from None  # the polling thread logs it
+        if held_until is None:
+            LOG.info("%s: not in hand any more; left to whom the queue gives it", _name(in_flight.command))
+            raise _NotSentError(Gone())
+        verdict = judge_unsent(in_flight.command, self._circumstances(in_flight.command))
+        if isinstance(verdict, Refuse):
+            raise _NotSentError(verdict)
+        counts_until = min(self.elapsed() + ANSWER_COUNTS_SECONDS, held_until - self.settings.longest_request_s)
+        self.ledger.sending(in_flight.command_id, self.now())
+        if self.elapsed() > counts_until:  # this process stood still, or a disk did
+            self.ledger.release(in_flight.command_id)
+            raise _NotSentError(Later(0.0))
 
     def _hold(self, in_flight: InFlight) -> float | None:
         """Renew the right to the command's messages; return the second of `elapsed` to which it holds, None if lost."""

@@ -31,7 +31,8 @@ from evenkeel.steering.queue.fifo import (
     send_all,
 )
 from evenkeel.steering.queue.messages import WITHDRAW, AgentReport, Control, read_message
-from evenkeel.steering.queue.signing import FROM_AGENTS, TO_AGENTS, Signature
+from evenkeel.steering.queue.signing import COPIED_AFTER, FROM_AGENTS, TO_AGENTS, Signature
+from evenkeel.times import utc_text
 
 LOG = logging.getLogger(__name__)
 # A control stays on the queue for so long, so that every agent of the cluster receives it: longer than any command that
@@ -62,7 +63,7 @@ class Receiver:
     def take_in(self, message: ReceivedMessage) -> Left | None:
         """Take in one message; return a control that is to be left to other agents too."""
         try:
-            body = self._signature.verified(message.body, TO_AGENTS, self._now())
+            body, signed_at = self._signature.verified(message.body, TO_AGENTS, self._now(), message.dedup_id)
         except BadMessage as error:
             self._set_aside(message, message.body, str(error), None)
             return None
@@ -76,6 +77,10 @@ class Receiver:
             return None
         if isinstance(content, Control):
             return self._control(message, content)
+        if message.sent_at is None or message.sent_at - signed_at > COPIED_AFTER:
+            late = f"signed at {utc_text(signed_at)}, and put on the queue later than {COPIED_AFTER} after that: a copy"
+            self._set_aside(message, body, f"{late}, or the publisher's clock is behind", None)
+            return None
         known = not self._ledger.receive(content, self._now())
         if known and is_another(content, self._ledger.entry(content["command_id"])):
             # Not reported: the id has or gets the outcome of the command that came first.

@@ -170,6 +170,12 @@ class Agent:
                     "without an outcome. The agent sets bad messages aside by itself; remove the policy.",
                     queue.url,
                 )
+            if attributes.get("DeduplicationScope") == "messageGroup":
+                LOG.warning(
+                    "%s deduplicates within a message group only: a copied command in another group may be executed "
+                    "twice, by agents with a ledger each. Set its DeduplicationScope to `queue`.",
+                    queue.url,
+                )
         LOG.info("agent %s of cluster %s receives commands", self._settings.name, self._settings.cluster)
 
     # Carrying out

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import math
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -93,12 +92,6 @@ LOG = logging.getLogger(__name__)
 # An HTTP date has whole seconds, and an answer takes its time: less than this is not a difference.
 TOLERATED = timedelta(seconds=5)
 WORTH_SAYING = timedelta(seconds=30)
-
-
-def elapsed() -> float:
-    """Return seconds on a monotonic clock; it goes on while the machine sleeps, if the system has such a clock."""
-    boot = getattr(time, "CLOCK_BOOTTIME", None)
-    return time.monotonic() if boot is None else time.clock_gettime(boot)
 
 
 class QueueClock:

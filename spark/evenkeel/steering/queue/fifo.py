@@ -43,7 +43,8 @@ class Letter:
 class ReceivedMessage:
     """A message as received. `receipt` is the right to it until its visibility ends or another consumer receives it.
 
-    `sent_at` is the service's own time; None without one.
+    `sent_at` is the service's own time; None without one. `dedup_id`: within five minutes the service takes no other
+    message with it.
     """
 
     message_id: str
@@ -51,6 +52,7 @@ class ReceivedMessage:
     body: str
     group: str
     sent_at: datetime | None
+    dedup_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,7 @@ class Fifo:
             MaxNumberOfMessages=min(most, MOST_IN_BATCH),
             WaitTimeSeconds=min(wait_s, LONGEST_POLL_SECONDS),
             VisibilityTimeout=visibility_s,
-            MessageSystemAttributeNames=["MessageGroupId", "SentTimestamp"],
+            MessageSystemAttributeNames=["MessageGroupId", "SentTimestamp", "MessageDeduplicationId"],
             # If the answer is lost, boto3's own second try gets the same messages.
             ReceiveRequestAttemptId=uuid.uuid4().hex,
         )
@@ -179,6 +181,7 @@ def _taken(message: Mapping[str, Any]) -> ReceivedMessage:
         message["Body"],
         attributes.get("MessageGroupId", ""),
         None if sent is None else datetime.fromtimestamp(int(sent) / 1000, UTC),
+        attributes.get("MessageDeduplicationId", ""),
     )
 
 

@@ -2,8 +2,10 @@
 
 The right to write to a queue gives no right to move bundles. Every message is a JSON Web Signature (RFC 7515, compact,
 HS256) under a key that the pipeline and the agents of its cluster share. The signed header has the direction of the
-message, its cluster, the time of signing and its number; the payload is the message itself. A copy of a command is
-answered from the agent's ledger, and a late one has expired, so a replayed message has no new effect.
+message, its cluster, the time of signing and its number; the payload is the message itself. The number is the message's
+deduplication id, under which the queue takes one message within five minutes. A copy under another id is not believed,
+and neither is a command that came onto the queue later than that (`COPIED_AFTER`): so the queue alone decides that one
+agent gets a command.
 
 Keys come from the variable `EVENKEEL_KEYS_<NAME>` or the file that `EVENKEEL_KEYS_<NAME>_FILE` names, in Airflow also
 from the password of the connection of that name; by default the name is `queue_<cluster>`. Several keys are separated
@@ -35,6 +37,8 @@ TO_AGENTS: Direction = "to agents"
 FROM_AGENTS: Direction = "from agents"
 TOLERANCE = timedelta(minutes=5)
 """Largest difference allowed between the clocks of pipeline and agents."""
+COPIED_AFTER = timedelta(minutes=4)
+"""Longest time from a command's signing to the queue: a minute less than the queue remembers its deduplication id."""
 
 _VARIABLE = "EVENKEEL_KEYS_"
 _ALGORITHM = "HS256"
@@ -118,8 +122,11 @@ class Signature:
             raise BadInput(f"the message {number[:12]} has {len(text)} bytes when signed; a queue takes {MOST_BYTES}")
         return text
 
-    def verified(self, text: str, direction: Direction, now: datetime) -> str:
-        """Return the body of a message that the other end signed; raises `BadMessage` for anything else."""
+    def verified(self, text: str, direction: Direction, now: datetime, number: str) -> tuple[str, datetime]:
+        """Return the body of a message that the other end signed, and when.
+
+        `number`: the deduplication id under which it came. Raises `BadMessage` for anything else.
+        """
         header, payload = self._opened(text)
         if header.get("dir") != direction:
             raise BadMessage(f"a message that goes {shown(header.get('dir'))} came back on the queue {direction}")
@@ -133,7 +140,9 @@ class Signature:
                 f"signed at {utc_text(at)}, {(at - now).total_seconds():.0f} s ahead of this machine's clock: "
                 "set the clocks"
             )
-        return payload.decode("utf-8", "replace")
+        if header.get("number") != number:
+            raise BadMessage(f"signed as message {shown(header.get('number'))}, and it came as {shown(number)}: a copy")
+        return payload.decode("utf-8", "replace"), at
 
     def _opened(self, text: str) -> tuple[Mapping[str, Any], bytes]:
         if text.count(".") != 2 or not text.isascii():
