@@ -50,9 +50,7 @@ def log_to_stderr(name: str) -> None:
 
 
 class _OneLine(logging.Formatter):
-    """A line for each record, in UTC: a name in its message begins no other line."""
-
-    converter = time.gmtime
+    """A line for each record: a name in its message begins no other line."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         return visible(super().formatMessage(record))
@@ -60,8 +58,9 @@ class _OneLine(logging.Formatter):
 
 def handler_to_stderr(layout: str) -> logging.Handler:
     """Return a handler that writes a record to standard error, in one line of this layout."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_OneLine(layout, "%Y-%m-%dT%H:%M:%S"))
+    handler, formatter = logging.StreamHandler(sys.stderr), _OneLine(layout, "%Y-%m-%dT%H:%M:%S")
+    formatter.converter = time.gmtime
+    handler.setFormatter(formatter)
     return handler
 
 

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
+from io import BufferedReader
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 from evenkeel import object_store
 from evenkeel.errors import LakeError
@@ -96,7 +97,7 @@ class FolderFiles:
         for place in places:
             sync(Path(self.folder, place))
 
-    def _opened(self, name: str) -> IO[bytes]:
+    def _opened(self, name: str) -> BufferedReader:
         return os.fdopen(open_below(self.folder, name), "rb")
 
     def modified(self, below: str) -> dict[str, float]:

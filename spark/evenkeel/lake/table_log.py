@@ -15,7 +15,7 @@ from evenkeel.json_text import NotJson, parse_json
 from evenkeel.lake.delta_log import LOG_FOLDER, commit_name, hinted
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.table_files import FolderFiles, TableFiles, arrow_source, delta_table, files_of, is_delta_table
-from evenkeel.object_store import explained
+from evenkeel.object_store import explained, is_object_store
 
 T = TypeVar("T")
 HINT = "_last_checkpoint"
@@ -288,7 +288,7 @@ _MEND_COMMIT = (
 )
 _FILES_ADDED = ("numFiles", "numAddedFiles", "num_added_files")
 """Metrics of Spark's and deltalake's commits with the number of added files."""
-_OF_A_TABLE = re.compile(r"_delta_log|DELTA_|\.parquet|DeltaError|Kernel error", re.IGNORECASE)
+_OF_A_TABLE = re.compile(r"_delta_log|DELTA_|\.parquet|Json|DeltaError|Kernel error", re.IGNORECASE)
 
 
 def commit_actions(data: bytes) -> list[dict[str, Any]] | None:
@@ -309,7 +309,7 @@ def commit_fault(data: bytes) -> str | None:
         return f"is cut short, or is not JSON: no reader can read the table. {_MEND_COMMIT}"
     infos = [info for action in actions if isinstance(info := action.get("commitInfo"), dict)]
     metrics = [metrics for info in infos if isinstance(metrics := info.get("operationMetrics"), dict)]
-    said = max((int(n) for m in metrics for name in _FILES_ADDED if str(n := m.get(name)).isdecimal()), default=0)
+    said = max((int(n) for m in metrics for name in _FILES_ADDED if (n := str(m.get(name))).isdecimal()), default=0)
     if (added := sum("add" in action for action in actions)) < said:
         return f"is cut short: it says that it adds {said} files, and names {added}. {_MEND_COMMIT}"
     return None
@@ -399,7 +399,8 @@ def first_line(error: BaseException) -> str:
 def damage_behind(error: BaseException, lake: object) -> LakeError | None:
     """Return the damage of a lake's tables that an error of Spark or deltalake comes from; None for other errors."""
     text, root = str(error), str(lake or "").rstrip("/")
-    if not root or isinstance(error, EvenkeelError) or not _OF_A_TABLE.search(f"{type(error).__name__}: {text}"):
+    is_ours = isinstance(error, EvenkeelError) or not root or is_object_store(root)  # a store writes files whole
+    if is_ours or not _OF_A_TABLE.search(f"{type(error).__name__}: {text}"):
         return None
     for table in TABLES:
         if state := log_state(f"{root}/{table}"):
