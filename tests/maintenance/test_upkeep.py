@@ -70,6 +70,7 @@ def test_an_upkeep_whose_clock_is_a_year_ahead_drops_nothing_and_says_why(kept, 
     if recorded:
         kept.cycle(ahead - timedelta(minutes=5))
     monkeypatch.setattr(upkeep, "_Run", lambda *_: pytest.fail("it is at work"))
+    kept.lake.ensure_tables(kept.spark, OF_RECORD)
     versions = {name: newest_version(kept.lake.path(name)) for name in OF_RECORD}
     done = keep(kept.spark, Request(kept.lake.root, "tests"), lambda line: None, ahead)
     assert {name: newest_version(kept.lake.path(name)) for name in OF_RECORD} == versions
