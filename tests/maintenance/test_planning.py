@@ -11,7 +11,7 @@ from evenkeel.lake.schemas import TABLES
 from evenkeel.maintenance.compaction import CHAIN_BYTES, SMALL_BYTES, batches
 from evenkeel.maintenance.expiry import ExpiryContext, Periods, expired_days
 from evenkeel.maintenance.inventory import DatesOnRecord, File, Inventory
-from evenkeel.maintenance.upkeep import Request, keep
+from evenkeel.maintenance.upkeep import Request, keep, why_not_believed
 from tests.lakes.small_lake import SmallLake
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -107,3 +107,23 @@ def test_the_chain_is_compacted_once_enough_came_and_full_files_are_left_alone()
     assert batches(table("cycles", *chain(19, 5000), *full), NOW.date(), 100) == []
     (batch,) = batches(table("cycles", *chain(20, 5000), *full), NOW.date(), 100)
     assert (batch.files, batch.condition()) == (20, "")
+
+
+def test_the_clock_of_an_upkeep_is_believed_as_far_as_the_record_goes() -> None:
+    at = datetime(2026, 11, 1, tzinfo=UTC)
+    record = [at + timedelta(days=number) for number in range(10)]
+    year = timedelta(days=365)
+    assert why_not_believed([], at + year) is None, "nothing is on record, so nothing can be dropped"
+    for days in (-365, 0, 9, 23):
+        assert why_not_believed(record, at + timedelta(days=days)) is None
+    for believed in (record, [*record, at + year], [*record, at + year, at + year + timedelta(hours=20)]):
+        assert "set it" in (why_not_believed(believed, at + year + timedelta(days=1)) or "")
+    gone_on = [*record, at + year, at + year + timedelta(days=1)]
+    assert why_not_believed(gone_on, at + year + timedelta(days=2)) is None, "a lake that rested for a year"
+
+
+def test_what_an_upkeep_under_a_clock_ahead_has_finished_is_looked_at_again() -> None:
+    now = datetime(2026, 11, 1, tzinfo=UTC)
+    for last_at, done in ((now - timedelta(days=1), True), (now + timedelta(days=365), False)):
+        look = ExpiryContext(now, Periods(), DatesOnRecord({}, {}, frozenset()), last_at, Periods())
+        assert look.done_before("considered", ("lab", date(2026, 8, 1)), ()) == done

@@ -18,7 +18,7 @@ from evenkeel.lake.delta_log import newest_version, written_files
 from evenkeel.lake.handover_files import FOLDER, handed_on
 from evenkeel.lake.manifest import append_manifests, find_predecessors
 from evenkeel.lake.record import read_attempts, read_table
-from evenkeel.lake.schemas import TABLES
+from evenkeel.lake.schemas import OF_RECORD, TABLES
 from evenkeel.lake.store import Lake
 from evenkeel.maintenance import proofs, upkeep
 from evenkeel.maintenance import statements as changing
@@ -26,7 +26,7 @@ from evenkeel.maintenance.compaction import clean_log
 from evenkeel.maintenance.expiry import ExpiryContext, Periods, thin_days
 from evenkeel.maintenance.inventory import read_record, take_inventory
 from evenkeel.maintenance.statements import change, speaking
-from evenkeel.maintenance.upkeep import Request, UpkeepResult, keep
+from evenkeel.maintenance.upkeep import Request, UpkeepResult, keep, upkeep_as_text
 from evenkeel.spark.session import close, connect
 from tests.maintenance.conftest import NOW
 from tests.maintenance.recorded_lake import Recorded, day, manifest
@@ -61,6 +61,22 @@ def _handover_file(kept: Recorded, at: datetime) -> Path:
     file = Path(kept.lake.root, FOLDER, reference["handover_file"])
     os.utime(file, (at.timestamp(), at.timestamp()))
     return file
+
+
+@pytest.mark.parametrize("recorded", [False, True], ids=["upkeep alone", "a cycle too"])
+def test_an_upkeep_whose_clock_is_a_year_ahead_drops_nothing_and_says_why(kept, monkeypatch, recorded: bool) -> None:
+    """Also where a cycle was recorded under the same clock, just before."""
+    ahead = NOW + timedelta(days=365)
+    if recorded:
+        kept.cycle(ahead - timedelta(minutes=5))
+    monkeypatch.setattr(upkeep, "_Run", lambda *_: pytest.fail("it is at work"))
+    kept.lake.ensure_tables(kept.spark, OF_RECORD)
+    versions = {name: newest_version(kept.lake.path(name)) for name in OF_RECORD}
+    done = keep(kept.spark, Request(kept.lake.root, "tests"), lambda line: None, ahead)
+    assert {name: newest_version(kept.lake.path(name)) for name in OF_RECORD} == versions
+    (why,) = done.left
+    assert "days after the newest record that others bear out" in why
+    assert "left: nothing is dropped or compacted" in "\n".join(upkeep_as_text(done))
 
 
 class Killed(Exception):

@@ -53,7 +53,7 @@ class ExpiryContext:
 
     def done_before(self, kind: str, day: Day, files: Iterable[File]) -> bool:
         """Return True if the last upkeep has finished the date for good, and nothing was written to it since."""
-        if self.last_at is None or self.last_periods is None:
+        if self.last_at is None or self.last_periods is None or self.last_at > self.now:  # by a clock that was ahead
             return False
         since = self.last_at
         return day[1] < self.last_periods.cutoff(kind, since) - _AGAIN and all(f.written_at < since for f in files)

@@ -3,7 +3,8 @@ promised version names are removed.
 
 Every step looks at the tables again and does the remaining work, so an upkeep that was killed at any point is simply
 run again; two at once do the work twice. A running `rebalance` only appends, to dates that upkeep leaves alone. If both
-meet in `cycles` or `controls`, the second one tries again.
+meet in `cycles` or `controls`, the second one tries again. What was dropped does not come back: an upkeep whose clock
+is far ahead of the record does nothing, and says why.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime, time, timedelta
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.errors import NoLake
@@ -36,12 +37,21 @@ from evenkeel.maintenance.expiry import (
     thin_days,
     whole_kind,
 )
-from evenkeel.maintenance.inventory import Inventory, Lakeful, Stored, bytes_on_disk, read_record, take_inventory
+from evenkeel.maintenance.inventory import (
+    DatesOnRecord,
+    Inventory,
+    Lakeful,
+    Stored,
+    bytes_on_disk,
+    read_record,
+    take_inventory,
+)
 from evenkeel.maintenance.proofs import Days, prove, truncate
 from evenkeel.maintenance.statements import change, speaking
 from evenkeel.model.amounts import plural, size
 from evenkeel.spark.code import code_version
 from evenkeel.spark.sql import iso
+from evenkeel.times import borne_out, utc_seconds
 from evenkeel.transparency.publishing import log_commits
 
 if TYPE_CHECKING:
@@ -59,6 +69,8 @@ MOST_ROWS = 20_000_000
 _AT_ONCE = 4
 _PASSES = 4
 """Number of passes over every table."""
+_JUMP = timedelta(days=14)
+"""Longest time from the newest record to an upkeep that believes its clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +128,11 @@ def keep(
         raise NoLake(f"there is no lake at {lake.root}: its `cycles` table is missing. Name the folder of the tables")
     demand_no_links(lake.root)
     lake.ensure_tables(spark, OF_RECORD)
-    last = _last(spark, lake)
+    last, record = _last(spark, lake), read_record(spark, lake)
     periods = settled(last.promised, request.given, shorten=request.shorten, promised=request.promised)
+    if (doubt := why_not_believed(record.recorded.values(), now)) is not None:
+        progress(doubt)
+        return UpkeepResult(periods, (), (doubt,))
     upkeep_id = uuid.uuid4().hex
     with speaking(spark, json.dumps({"upkeep": upkeep_id, "by": request.by, "code_version": code_version()})):
         begun: tuple[Any, ...] = (upkeep_id, BEGUN, now, None, request.by, periods.as_dict(), [], code_version())
@@ -125,13 +140,28 @@ def keep(
         log_commits(
             lake.root, lake.committed, to_witnesses=False
         )  # the periods are in the log before anything is dropped
-        done = _Run(spark, lake, upkeep_id, periods, now, last, request, progress, course).run()
+        done = _Run(spark, lake, upkeep_id, periods, now, record, last, request, progress, course).run()
         tables = [tuple(getattr(table_done, name) for name in TableDone.__slots__) for table_done in done.tables]
         ended = datetime.now(UTC)
         done_row = (upkeep_id, DONE, now, ended, request.by, periods.as_dict(), tables, code_version())
         append_values(spark, lake, "upkeeps", [done_row])
         log_commits(lake.root, lake.committed)
     return done
+
+
+def why_not_believed(recorded: Iterable[datetime], now: datetime) -> str | None:
+    """Return why the clock of an upkeep is not believed, None if it is; `recorded`: when cycles were recorded.
+
+    Both clocks may be the same wrong one. So what was recorded after a jump counts once it goes on for a day.
+    """
+    newest = borne_out(recorded, jump=_JUMP)
+    if newest is None or now - newest <= _JUMP:
+        return None
+    return (
+        f"nothing is dropped or compacted: this machine's clock says {utc_seconds(now.astimezone(UTC))}, "
+        f"{(now - newest).days} days after the newest record that others bear out ({utc_seconds(newest)}). If the "
+        "clock is wrong, set it; if not, run upkeep again once cycles were recorded for a day"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +180,7 @@ class _Run:
     upkeep_id: str
     periods: Periods
     now: datetime
+    record: DatesOnRecord
     last: _Last
     request: Request
     progress: Progress
@@ -195,7 +226,7 @@ class _Run:
 
     def _expire(self, tables: Mapping[str, Inventory]) -> None:
         spark, lake = self.spark, self.lake
-        look = ExpiryContext(self.now, self.periods, read_record(spark, lake), self.last.done_at, self.last.done_with)
+        look = ExpiryContext(self.now, self.periods, self.record, self.last.done_at, self.last.done_with)
         for name, inventory in tables.items():
             dropped = drop_days(spark, lake, inventory, look) + thin_days(spark, lake, inventory, look)
             self._count(self.expired, name, dropped, "rows past their period")

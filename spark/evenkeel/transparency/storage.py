@@ -26,6 +26,7 @@ from evenkeel.errors import DamagedLog, LogBusy, LogError
 from evenkeel.folders import make_folder, sync
 from evenkeel.locks import acquired
 from evenkeel.object_store import SCHEME, StoreAccess, access, canonical
+from evenkeel.times import elapsed
 
 if TYPE_CHECKING:
     pass
@@ -213,7 +214,7 @@ class BucketStorage:
 
         Raises LogError if it cannot be written, LogBusy if another process has written it while this one appends.
         """
-        left = math.inf if self._held_until is None else self._held_until - time.monotonic()
+        left = math.inf if self._held_until is None else self._held_until - elapsed()
         if left < self._lasts_seconds / 2 and not self._renewed():
             raise LogBusy(f"the transparency log in {self._address} was taken over by another process: run this again")
         for _ in range(3):
@@ -288,7 +289,7 @@ class BucketStorage:
 
     def _renewed(self) -> bool:
         """Replace the lease that was read by a new one."""
-        held_until = time.monotonic() + self._lasts_seconds
+        held_until = elapsed() + self._lasts_seconds
         data = f"{self._lease}\n{self._clock() + self._lasts_seconds:.3f}\n".encode()
         before = self._seen[_LOCK]
         if not self._is_put(_LOCK, data, before) and self.get(_LOCK) != data:

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -67,6 +67,19 @@ def test_after_a_long_silence_the_last_snapshot_is_found(bucket: Bucket, tmp_pat
     bucket.faults.forget()
     assert minutes_of(landing(bucket, tmp_path).snapshot_at(moment(60 * 24 * 30)).snapshot.cycle_at) == 0
     assert bucket.faults.count("GET", "list-type=2") < 12
+
+
+def test_snapshots_dated_ahead_of_the_stores_own_clock_are_set_aside(bucket: Bucket, tmp_path: Path) -> None:
+    """More of them than refused ones end a search; those of a clock that is a little ahead count."""
+    now = (datetime.now(UTC) - moment()) / timedelta(minutes=1)
+    land(bucket, tmp_path, now - 1)
+    a_little = land(bucket, tmp_path, now + 3)
+    ahead = [land(bucket, tmp_path, now + 60 * 24 * 365 + minute) for minute in range(search.MOST_REFUSED + 2)]
+    found = landing(bucket, tmp_path).snapshot_at(datetime.now(UTC) + timedelta(days=400))
+    assert a_little.rpartition("/")[2].startswith(Path(found.snapshot.path).name.split(".")[0])
+    assert {problem.file for problem in found.problems} < {f"s3://{bucket.name}/{key}" for key in ahead}
+    assert len(found.problems) == search.MOST_REFUSED
+    assert all("set its collector's clock" in problem.reason for problem in found.problems)
 
 
 def test_a_late_snapshot_stands_at_its_own_moment(bucket: Bucket, tmp_path: Path) -> None:

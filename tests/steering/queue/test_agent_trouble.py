@@ -198,6 +198,7 @@ class Failing:
         self._looking = looking
 
     def carry_out(self, command: Any, before_request: Any) -> Outcome:
+        before_request()
         self.sent += 1
         raise RuntimeError("a fault")
 

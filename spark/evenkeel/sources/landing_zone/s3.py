@@ -55,12 +55,13 @@ class Entry:
     """A snapshot by its name.
 
     `number`: its moment in milliseconds since 1970. `may_lend`: its name shows that it holds the brokers'
-    configuration.
+    configuration. `stored_at`: by the store's own clock.
     """
 
     number: int
     key: str
     may_lend: bool
+    stored_at: datetime
 
     @property
     def moment(self) -> datetime:
@@ -164,7 +165,7 @@ def oldest_first(client: Any, place: Place, cluster: str, first: int, last: int 
                 continue
             if last is not None and int(name[1]) > last:
                 return
-            yield Entry(int(name[1]), listed["Key"], may_lend=name[2] is not None)
+            yield Entry(int(name[1]), listed["Key"], name[2] is not None, listed["LastModified"])
 
 
 def clusters_in(client: Any, place: Place) -> list[str]:

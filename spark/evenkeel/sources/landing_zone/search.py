@@ -42,6 +42,8 @@ from evenkeel.times import utc_text
 LOG = logging.getLogger(__name__)
 
 WITHIN = timedelta(seconds=10)
+AHEAD = timedelta(minutes=5)
+"""A snapshot dated further ahead than this of the store's own clock is set aside: its collector's clock is wrong."""
 LONGEST_CHAIN = 16
 LENDER_NAMES = 20_000
 """Number of names searched for a snapshot that lends configuration: two weeks of one a minute."""
@@ -104,10 +106,11 @@ class _Search:
         self._client, self._limits = client, limits
         self._problems: dict[str, Problem] = {}
         self._doubled: list[Problem] = []
+        self._ahead: list[Problem] = []
 
     def run(self, moment: datetime | None) -> FoundSnapshot:
         """Return the snapshot, landed; raises `BadInput` if there is none."""
-        entries, again = tee(newest_first(self._client, self._place, self._cluster, moment))
+        entries, again = tee(filter(self._is_dated, newest_first(self._client, self._place, self._cluster, moment)))
         groups = self._groups(entries)
         first_landed = next((landed for group in groups if (landed := self._landed(group))), None)
         if first_landed is None:
@@ -125,7 +128,7 @@ class _Search:
                 configuration_at=utc_text(lender[0].moment) if lender else None,
                 previous_at=utc_text(previous[0].moment) if previous else None,
             ),
-            problems=tuple(self._problems.values()),
+            problems=(*self._problems.values(), *self._ahead[:MOST_REFUSED]),
             doubled=tuple(self._doubled),
         )
 
@@ -206,6 +209,16 @@ class _Search:
             put(coming, place)
         finally:
             coming.unlink(missing_ok=True)
+
+    def _is_dated(self, entry: Entry) -> bool:
+        """Return True if the store's own clock bears out the moment in the name; else set the snapshot aside."""
+        if (ahead := entry.moment - entry.stored_at) <= AHEAD:
+            return True
+        reason = (
+            f"it was stored at {utc_text(entry.stored_at)}, and its name lies {ahead} ahead: set its collector's clock"
+        )
+        self._ahead.append(Problem(self._place.url(entry.key), "finished_at", reason))
+        return False
 
     def _is_over(self, entry: Entry) -> bool:
         return self._place.url(entry.key) in self._problems or len(self._problems) >= MOST_REFUSED
