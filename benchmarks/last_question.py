@@ -18,8 +18,10 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from benchmarks.machine import description
+from evenkeel.lake.delta_log import newest_version
 from evenkeel.lake.store import Lake
 from evenkeel.publish import dispatch
 from evenkeel.publish.dispatch import GateReasons, OutcomeRecorder, Sending
@@ -121,7 +123,6 @@ def _publisher(folder: Path, lab: SimulatedPulsar, windows: _Windows, commits: i
         log.mkdir(parents=True)
         for version in range(commits):
             (log / f"{version:020d}.json").touch()
-    newest_version, leases = dispatch.newest_version, dispatch.leases
 
     def listed(path: str) -> int:
         if path.endswith("cycles"):
@@ -133,16 +134,13 @@ def _publisher(folder: Path, lab: SimulatedPulsar, windows: _Windows, commits: i
         PulsarAdmin(executor, per_second=0, in_flight=1).send(_commands(lab), stop=stop, ask=stop.ask, report=report)
         return stop()
 
-    dispatch.newest_version, dispatch.leases = listed, lambda *_: {}  # type: ignore[assignment]
-    try:
-        sending = Sending(lambda cycle: AdminClient(AdminConnection((lab.url,))), timing=_CALM)
-        nothing: Any = None
-        records = _Records(nothing, Lake(str(folder)), nothing, sending, lambda _: GateReasons())
+    sending = Sending(lambda cycle: AdminClient(AdminConnection((lab.url,))), timing=_CALM)
+    nothing: Any = None
+    records = _Records(nothing, Lake(str(folder)), nothing, sending, lambda _: GateReasons())
+    with patch.multiple(dispatch, newest_version=listed, leases=lambda *_: {}):
         (done,) = conduct({"lab": work}, records, _CALM, {"lab": elapsed()}).values()
-        if done.stopped is not None:
-            raise RuntimeError(done.stopped)
-    finally:
-        dispatch.newest_version, dispatch.leases = newest_version, leases
+    if done.stopped is not None:
+        raise RuntimeError(done.stopped)
 
 
 def _agent(folder: Path, lab: SimulatedPulsar, windows: _Windows, _commits: int) -> None:

@@ -46,8 +46,8 @@ def sent(commands: int, brokers: int, in_flight: int) -> tuple[float, Counter[st
         told: list[Outcome] = []
         with AdminClient(AdminConnection((url,)), most_connections=2 * in_flight) as client:
             begin = time.monotonic()
-            sink = PulsarAdmin(CommandExecutor(client, "lab"), per_second=0, in_flight=in_flight)
-            sink.send(plan, stop=lambda: None, report=told.append)
+            sink = PulsarAdmin(CommandExecutor(client), per_second=0, in_flight=in_flight)
+            sink.send(plan, stop=lambda: None, ask=lambda: None, report=told.append)
             seconds = time.monotonic() - begin
     return len(plan) / seconds, Counter(outcome.outcome for outcome in told)
 

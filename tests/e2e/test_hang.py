@@ -76,7 +76,12 @@ def moved(cluster: Cluster, client: AdminClient, layout: Layout, kill: threading
             for step, (bundle, goal) in enumerate(goals.items(), start=1)
         ]
         came = dict[str, Outcome]()
-        sink.send(commands, stop=lambda: None, report=lambda one, came=came: came.update({one.command_id: one}))
+        sink.send(
+            commands,
+            stop=lambda: None,
+            ask=lambda: None,
+            report=lambda one, came=came: came.update({one.command_id: one}),
+        )
         outcomes.update(one.outcome for one in came.values())
         for command in commands:
             bundle = command["bundle"]

@@ -24,7 +24,7 @@ from evenkeel.maintenance import proofs, upkeep
 from evenkeel.maintenance import statements as changing
 from evenkeel.maintenance.compaction import clean_log
 from evenkeel.maintenance.expiry import ExpiryContext, Periods, thin_days
-from evenkeel.maintenance.inventory import read_record, take_inventory
+from evenkeel.maintenance.inventory import DatesOnRecord, read_record, take_inventory
 from evenkeel.maintenance.statements import change, speaking
 from evenkeel.maintenance.upkeep import Request, UpkeepResult, keep, upkeep_as_text
 from evenkeel.spark.session import close, connect
@@ -213,6 +213,7 @@ def test_a_table_that_promises_less_is_raised_and_more_is_left_unless_told(kept)
         "u",
         Periods(),
         NOW,
+        DatesOnRecord({}, {}, frozenset()),
         upkeep._Last(),
         Request(kept.lake.root, "t"),
         lambda _: None,

@@ -132,9 +132,6 @@ def _file(row: Mapping[str, Any]) -> File:
     )
 
 
-# Content of a lake: bytes and files per table and per cycle, and files that are not rows. By the logs alone.
-
-
 @dataclass(frozen=True, slots=True)
 class Stored:
     """One table. `disk` and `log` are None if the table is in a store that only Spark knows."""
@@ -207,8 +204,6 @@ def _cycles(lake: Lake) -> dict[date, int]:
     counted = distinct.group_by("cycle_date").aggregate([("cycle_at", "count")])
     return dict(zip(counted["cycle_date"].to_pylist(), counted["cycle_at_count"].to_pylist(), strict=True))
 
-
-# Facts of the manifest chain about each date: the time of its last attempt, and the earlier dates its cycles rest on.
 
 Day = tuple[str, date]
 """A cluster's date."""

@@ -158,9 +158,6 @@ def _drop_wishes(spark: SparkSession, lake: Lake, cuts: list[ChainCut], cutoff: 
     return delete(spark, lake, "wishes", f"({old}){also}")
 
 
-# Comparison of the rows of files that upkeep has written with those of the files before, while these exist.
-
-
 @dataclass(frozen=True, slots=True)
 class Doubt:
     """A date of a table with files of no write that a manifest lists, and of no row of `proofs`.

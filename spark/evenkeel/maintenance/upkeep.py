@@ -342,9 +342,6 @@ def _begun(row: Any) -> tuple[Any, str]:
     return row["begun_at"], row["upkeep_id"]
 
 
-# Results of an upkeep, and a lake's content, in lines for a person and objects for a program.
-
-
 def upkeep_as_text(done: UpkeepResult) -> Iterator[str]:
     """Yield a table, then the periods in force, the remaining work, and rows that differ from their manifests."""
     head = ("table", "files", "now", "size", "now", "expired", "unlisted", "freed", "oldest kept")

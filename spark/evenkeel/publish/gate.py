@@ -171,9 +171,6 @@ def _text(span: timedelta) -> str:
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
-# The facts of a run's plans: read from the tables just before anything is sent.
-
-
 def gate_facts(
     spark: SparkSession,
     lake: Lake,
@@ -287,8 +284,6 @@ def _unreachable(cycle: ClusterCycle, sending: Sending | None) -> str | None:
         "configuration file to steer it, or the queues of an agent under `queue` and `reports`"
     )
 
-
-# The outbox: commands are recorded, then sent or held back, and their observed outcomes are recorded.
 
 Row = Mapping[str, Any]
 

@@ -148,9 +148,6 @@ def forecast_of(rows: Rows, placements: Sequence[Row]) -> Forecast:
     return forecast(usage, traffic, moves)
 
 
-# The plan's effect on the brokers' load: a forecast by share of traffic, not a promise.
-
-
 @dataclass(frozen=True, slots=True)
 class PlannedMove:
     """A bundle that changes its broker, with its throughput in byte/s, in and out. `source` None: it had no owner."""

@@ -102,8 +102,6 @@ def _left_out(view: SnapshotView, listed: list[str] | None, brokers: list[Observ
     return None
 
 
-# Claims of brokers to bundles: rows of `bundle_ownership`.
-
 OWNERSHIP = "bundle_ownership"
 
 
@@ -142,8 +140,6 @@ def _listed(broker: ObservedBroker) -> frozenset[str] | None:
     names = broker.report.get("bundles")
     return frozenset(name for name in names if isinstance(name, str)) if isinstance(names, list) else frozenset()
 
-
-# Boundaries, groups and policies of namespaces: rows of `namespace_bundles`.
 
 NAMESPACES = "namespace_bundles"
 NO_BOUNDARIES = "no_boundaries"
@@ -215,8 +211,6 @@ def _boundaries(value: Any) -> tuple[list[str], int] | None:
     known = isinstance(count, int) and not isinstance(count, bool) and 0 <= count < 2**31
     return boundaries, count if known else len(boundaries) - 1
 
-
-# Values of the whole cluster: the row of `cluster_policies`.
 
 POLICIES = "cluster_policies"
 

@@ -103,8 +103,6 @@ def _rejection(place: str, fault: str) -> Rejection:
     return Rejection("cluster_policies", place, TIMES_DO_NOT_FIT, reason, None)
 
 
-# Name of the cluster of a snapshot.
-
 CLUSTERS = "/admin/v2/clusters"
 
 
@@ -140,8 +138,6 @@ def _cluster_name(configuration: str | None) -> object:
         return None
     return body.get("clusterName") if isinstance(body, dict) else None
 
-
-# Load manager of each broker, by its answers, and of the whole cluster; generation of Pulsar.
 
 MODULAR = "modular"
 EXTENSIBLE = "extensible"

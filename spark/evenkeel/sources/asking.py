@@ -212,9 +212,6 @@ def _unsent(broker: str, path: str, reason: str) -> Hop:
     )
 
 
-# Many clusters at the same time.
-
-
 class TakesTurns(Protocol):
     """Interface of what gets a turn."""
 

@@ -296,9 +296,6 @@ def _finish(futures: list[Future[Any]]) -> None:
         future.result()
 
 
-# Running clusters: from a cluster's configuration to its snapshot of a moment.
-
-
 def connection_of(live: LiveSource, resolve: Resolver) -> AdminConnection:
     """Return how the cluster is reached. Addresses in the configuration win over those of its Airflow connection."""
     credentials = resolved(live.connection, resolve) if live.connection else None

@@ -112,9 +112,6 @@ def _lanes(commands: Iterable[Command]) -> list[list[Command]]:
     return [sorted(in_lane, key=lambda command: int(command["step"])) for _, in_lane in lanes]
 
 
-# Pace of commands: so many a second, spaced evenly.
-
-
 class Pace:
     """At most `per_second` starts over time and never two at once, however long nothing was started; thread-safe.
 
@@ -148,9 +145,6 @@ class Pace:
         """Wait until the caller may start."""
         while left := self.take():
             self._pause(left)
-
-
-# The sink that sends nothing: commands are only recorded.
 
 
 class DryRun:

@@ -143,9 +143,6 @@ def _namespace(subject: str) -> str:
     return subject.rpartition("/")[0] or subject
 
 
-# Bundles that share hashes: one of them was, or will be, part of the other.
-
-
 def overlaps(bundle: str, other: str) -> bool:
     """Return True if two bundles of one namespace share hashes; a name that is not a bundle's equals itself only."""
     if bundle == other:

@@ -214,8 +214,6 @@ def _unsent(question: Question, broker: str, failure: Failure, detail: str) -> R
     return Reply(hop, failure)
 
 
-# Repeated requests and their pauses: readings only, and only for faults that may pass in a moment.
-
 TRIES = 3
 RETRIED_STATUSES = frozenset({429, 502, 503, 504})
 """Not 401, 404, 409, 412 and 500: these are Pulsar's final answers, and a repeated request does not change them."""
@@ -271,9 +269,6 @@ def repeat(attempt: Callable[[], TryVerdict], limit_s: float, closing: Event) ->
         within_s=limit_s,
         sleep=closing.wait,
     )
-
-
-# The addresses that belong to the cluster: a token and a command go to no other.
 
 
 class KnownBrokers:

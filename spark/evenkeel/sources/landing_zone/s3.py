@@ -242,8 +242,6 @@ def _style_of_profile(session: Any) -> bool:
     return "addressing_style" in (profile.get("s3") or {})
 
 
-# Objects; each is a whole snapshot.
-
 BODY_TRIES = 4
 SHA256 = "sha256"
 """Member of an object's metadata with its SHA-256 (hex)."""
@@ -302,9 +300,6 @@ def _again(read: Callable[[], _Read]) -> _Read:
 
 def _gone(error: ClientError) -> Exception:
     return BadInput("it was removed after it was listed") if is_absent(error) else error
-
-
-# Errors of a store that speaks S3, for the operator.
 
 
 class S3Error(LandingError):

@@ -285,8 +285,6 @@ class SpoolWriter:
         self._writer.discard()
 
 
-# Destination of `evenkeel collect`'s snapshots.
-
 S3_SCHEME = "s3://"
 
 

@@ -259,8 +259,6 @@ class Ledger:
         return AgentReport(settled, self.agent, command["cluster"], command["plan_id"], command["cycle_at"])
 
 
-# The file under the ledger: opened by one process at a time, made if missing, written in whole transactions.
-
 VERSION = 1
 # Added later; earlier agents do not read it, so the version is unchanged.
 _WITHDRAWN = """

@@ -6,7 +6,6 @@ The order of commits makes a crash harmless; every step can be the last one.
 from __future__ import annotations
 
 import logging
-import math
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -72,9 +71,6 @@ class ClusterExecutor:
         return self._executor.look_again(command)
 
 
-# The executor of commands on the cluster, as the agent sees it.
-
-
 class AgentExecutor(Protocol):
     """Fences, sends and reads back; never raises for faults of the cluster. Several threads call it at a time."""
 
@@ -93,10 +89,6 @@ class AgentExecutor(Protocol):
         """
         ...
 
-
-# Processing one command: judge it, look or carry it out, and record its outcome.
-#
-# The order of commits makes a crash harmless; every step can be the last one.
 
 LOG = logging.getLogger(__name__)
 LONGEST_DETAIL = 4_000
@@ -248,11 +240,6 @@ class Processor:
         if self.ledger.settle(fitted, self.now()):
             LOG.info("%s: %s (%s)", _name(in_flight.command), fitted.outcome, fitted.detail)
         return Finished()
-
-
-def seconds_up(value: float) -> int:
-    """Return whole seconds, rounded up: SQS knows no others."""
-    return max(0, math.ceil(value))
 
 
 def _fit(outcome: Outcome, command_id: str) -> Outcome:

@@ -198,8 +198,6 @@ class Reporter:
         return 0.0
 
 
-# Growing pauses between tries of a failing operation, with a log line.
-
 PAUSE = Doubling(first_s=1.0, longest_s=60.0, least=0.75, most=1.25)
 
 

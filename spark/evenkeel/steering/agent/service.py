@@ -8,9 +8,10 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import timedelta
+from math import ceil
 
 from evenkeel.steering.agent.ledger import Ledger
-from evenkeel.steering.agent.processor import AgentExecutor, Gone, Later, Processor, seconds_up
+from evenkeel.steering.agent.processor import AgentExecutor, Gone, Later, Processor
 from evenkeel.steering.agent.queues import Left, Receiver, Reporter, Trouble
 from evenkeel.steering.agent.setup import AgentError, AgentSettings, LedgerError, PauseSwitch, QueueClock
 from evenkeel.steering.agent.work_queue import WorkQueue
@@ -239,7 +240,7 @@ class Agent:
             try:
                 begun = self._ledger.entry(in_flight.command_id).state == "sending"
                 if receipts:
-                    self._commands.renew(receipts, seconds_up(self._settings.longest_request_s) if begun else 0)
+                    self._commands.renew(receipts, ceil(self._settings.longest_request_s) if begun else 0)
             except (QueueError, LedgerError) as error:
                 LOG.warning("a command could not be given back; the queue gives it out again by itself: %s", error)
             self._work_queue.forget(in_flight)

@@ -72,9 +72,6 @@ class AgentSettings:
         return timedelta(seconds=self.longest_request_s)
 
 
-# Errors of an agent.
-
-
 class AgentError(EvenkeelError):
     """The agent cannot work, or must not go on."""
 

@@ -254,9 +254,6 @@ def as_queue_error(error: Exception, url: str) -> QueueError:
     return QueueRefused(f"{where}: {fault.what}. {fault.advice}".rstrip())
 
 
-# Errors of queues.
-
-
 class QueueError(EvenkeelError):
     """A queue did not do what was requested; the text is for operators and holds no credentials."""
 
