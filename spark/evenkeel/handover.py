@@ -18,6 +18,8 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from evenkeel.json_text import parse_json
+
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
@@ -297,7 +299,7 @@ class Handover:
     @classmethod
     def from_json(cls, text: str) -> Handover:
         """Read the hand-over from a text that `to_json` wrote."""
-        body = json.loads(text)
+        body = parse_json(text)
         lake, run = body["lake"], Run(**body["run"])
         files = [DataFile(**file) for file in body["files"]]
         settings = body["settings"]

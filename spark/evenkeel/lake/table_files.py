@@ -37,9 +37,10 @@ class FolderFiles:
         """Return the file's path, as Spark takes it too."""
         return f"{self.folder}/{name}"
 
-    def read(self, name: str) -> bytes:
-        """Return all bytes of a file; raises FileNotFoundError if it does not exist."""
-        return Path(self.folder, name).read_bytes()
+    def read(self, name: str, most: int = -1) -> bytes:
+        """Return all bytes of a file, or the first `most`; raises FileNotFoundError if it does not exist."""
+        with Path(self.folder, name).open("rb") as file:
+            return file.read(most)
 
     def exists(self, name: str) -> bool:
         """Return True if the file exists."""
