@@ -44,7 +44,9 @@ def test_what_was_changed_is_not_taken_and_the_line_says_what_to_do() -> None:
             opened(forged, RUN)
 
 
-@pytest.mark.parametrize("found", [None, "", '{"lake": "/"}', {"chosen_options": ["Approve"]}, [], 7, "sealed x {}", LONG])
+@pytest.mark.parametrize(
+    "found", [None, "", '{"lake": "/"}', {"chosen_options": ["Approve"]}, [], 7, "sealed x {}", LONG]
+)
 def test_what_bears_no_seal_is_not_taken(found: object) -> None:
     with pytest.raises(
         NotSealed, match="has no seal: an earlier version of Evenkeel left it, or another user or program wrote"

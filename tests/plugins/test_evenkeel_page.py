@@ -301,17 +301,16 @@ def cycles_in(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Calla
     """The cycles of a run that has one XCom in its database: a value as Airflow writes it, or the column's own text."""
     from airflow.models import import_all_models
     from airflow.models.xcom import XComModel
+    from evenkeel_page.airflow_side import cycles_of_run
     from sqlalchemy import create_engine
     from sqlalchemy.orm import Session
-
-    from evenkeel_page.airflow_side import cycles_of_run
 
     import_all_models()
     engine = create_engine("sqlite://")
     XComModel.__table__.create(engine)
     monkeypatch.setattr("airflow.utils.session.create_session", lambda: Session(engine))
     monkeypatch.setenv("EVENKEEL_LAKE", str(tmp_path / "lake"))
-    names = "dag_id, run_id, task_id, \"key\", dag_run_id, map_index, timestamp, value"
+    names = 'dag_id, run_id, task_id, "key", dag_run_id, map_index, timestamp, value'
 
     def found(value: Any) -> Cycles:
         text = value.decode() if isinstance(value, bytes) else json.dumps(value)

@@ -29,8 +29,8 @@ def demand_soon(left: Callable[[], object], what: str) -> None:
 
 
 def test_what_short_sessions_send_and_name_goes_with_them(cluster: StandaloneCluster) -> None:
-    """Sessions that decide in Python: the package on the driver, and Python workers. Their daemons are Spark's to end. In
-    the server's log, which its operators read, none of them was asked for anything once it was closed."""
+    """Sessions that decide in Python: the package on the driver, and Python workers. Their daemons are Spark's to end.
+    In the server's log, which its operators read, none of them was asked for anything once it was closed."""
     logged = len(cluster.server.log.read_bytes())
     for _ in range(WITH_CODE):
         spark = connect(cluster.url, "tests")
