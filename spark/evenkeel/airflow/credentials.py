@@ -40,8 +40,8 @@ def from_airflow(connection: str) -> Credentials | None:
     extra = _extra(connection, known)
     addresses = {"urls"} if extra.get("urls") else {"host", "port", "schema"} if known.host else set()
     advice = (
-        "brokers get one token, the password or `token` in the extra; addresses are the host, or `urls` in the extra. For "
-        f"OAuth2 let a program that renews the token write it to the file that {variable_of(connection)}_FILE names"
+        "brokers get one token, the password or `token` in the extra; addresses are the host, or `urls` in the extra. "
+        f"For OAuth2 let a program that renews the token write it to the file that {variable_of(connection)}_FILE names"
     )
     _demand_used(connection, known, extra, {"password" if known.password else "token", *addresses}, advice)
     token = known.password or extra.get("token")
@@ -120,9 +120,8 @@ def _known(connection: str) -> Any:
 
 
 _OF_STORES = (
-    "the keys are login and password, the extra has `aws_session_token`, `region_name` and `endpoint_url`. For a role or a "
-    "profile leave the keys empty, and name a profile of ~/.aws/config in AWS_PROFILE: boto3 reads its `role_arn` and "
-    "`external_id`"
+    "the keys are login and password, the extra has `aws_session_token`, `region_name` and `endpoint_url`. For a role "
+    "or a profile leave the keys empty, and name a profile of ~/.aws/config, which boto3 reads, in AWS_PROFILE"
 )
 
 

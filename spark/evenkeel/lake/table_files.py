@@ -204,7 +204,10 @@ def files_of(path: str) -> TableFiles:
     if is_object_store(path):
         return StoreFiles(canonical(path))
     if "://" in path and not path.startswith(_FILE):
-        raise LakeError(f"{path}: a lake is in a folder, or in an object store that speaks S3 (s3a://bucket/prefix)")
+        scheme = path.partition("://")[0]
+        raise LakeError(
+            f"{scheme}://…: a lake is in a folder, or in an object store that speaks S3 (s3a://bucket/prefix)"
+        )
     return FolderFiles(path.removeprefix(_FILE).rstrip("/") or "/")
 
 
