@@ -210,10 +210,6 @@ class Handover:
         """Return the cycles that still take part in this run."""
         return tuple(cycle for cycle in self.cycles if cycle.status == OPEN)
 
-    def open_clusters(self) -> list[str]:
-        """Return the clusters that still take part in this run, by name."""
-        return sorted({cycle.cluster for cycle in self.open_cycles()})
-
     def is_window(self) -> bool:
         """Return True if the run holds several cycles of a cluster."""
         return len({cycle.cluster for cycle in self.cycles}) < len(self.cycles)
