@@ -63,7 +63,7 @@ def test_cycles_of_a_cluster_are_told_apart_by_their_moments() -> None:
         ("skipped", "late"),
         ("open", None),
     ]
-    assert left.open_clusters() == ["lab", "other"]
+    assert sorted({cycle.cluster for cycle in left.open_cycles()}) == ["lab", "other"]
     assert left.open_writes("t") == (writes[0], writes[2])
     assert left.only("lab").cycles == left.cycles[:2]
     assert left.only("lab").writes == tuple(writes[:2])

@@ -7,12 +7,13 @@ import logging
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from evenkeel.airflow.dag_names import REPLAY_DAG, REPLAYING
 from evenkeel.airflow.seal import without_seal
 from evenkeel.errors import EvenkeelError, NoLake
+from evenkeel.json_text import parse_json
 from evenkeel.lake.handover_files import taken
 from evenkeel.object_store import CONNECTION_VARIABLE, S3Connection, is_object_store
 from evenkeel.secret import Secret
@@ -24,6 +25,8 @@ log = logging.getLogger(__name__)
 
 VARIABLE = "evenkeel_lake"
 _SECRETS = ("secret_key", "session_token")
+MOST_SIGNS, MOST_XCOMS, MOST_FILE_BYTES = 200_000, 500, 16 << 20
+"""Bounds of what is read for a page: of an XCom, which many users may edit, of their number, and of a hand-over."""
 
 
 def lakes() -> LakeMap:
@@ -82,26 +85,34 @@ def _variable() -> str | None:
 
 def cycles_of_run(dag_id: str, run_id: str) -> frozenset[tuple[str, datetime]]:
     """Return (cluster, cycle_at) of the hand-overs that a run's tasks left in XCom; empty without any yet."""
-    from airflow.models.xcom import XComModel
-    from airflow.utils.session import create_session
-
-    query = XComModel.get_many(key="return_value", run_id=run_id, dag_ids=dag_id)
-    with create_session() as session:
-        values = list(session.scalars(query.with_only_columns(XComModel.value)))
+    values = [value for _, value in _left(dag_id=dag_id, run_id=run_id, key="return_value")]
     return frozenset(cycle for value in values for cycle in _cycles(value))
 
 
+def _left(**where: str) -> list[tuple[str, Any]]:
+    """Return key and value of the XComs with these columns; a value of more than `MOST_SIGNS` stays in the database."""
+    from airflow.models.xcom import XComModel
+    from airflow.utils.session import create_session
+    from sqlalchemy import String, cast, func, select
+
+    text = cast(XComModel.value, String)  # the database's own reader of JSON fails on deep nesting
+    conditions = [getattr(XComModel, column) == value for column, value in where.items()]
+    query = select(XComModel.key, text).where(*conditions, func.length(text) <= MOST_SIGNS).limit(MOST_XCOMS)
+    with create_session() as session:
+        return [(key, _unpacked(value)) for key, value in session.execute(query)]
+
+
 def _cycles(value: Any) -> list[tuple[str, datetime]]:
-    """Return the cycles of an XCom value: the hand-over's text, sealed and as JSON, possibly within JSON.
+    """Return the cycles of an XCom value: the hand-over's text, sealed or not, or its JSON.
 
     Any other value is ignored. The seal is not checked: the page shows recorded rows, and nothing acts on it.
     """
     try:
-        text = json.loads(without_seal(value)) if isinstance(value, str) else value
-        handover = taken(without_seal(text) if isinstance(text, str) else json.dumps(text))
-    except (ValueError, KeyError, TypeError, EvenkeelError):
+        text = without_seal(value) if isinstance(value, str) else json.dumps(value)
+        cycles = taken(text, lakes(), MOST_FILE_BYTES).cycles
+        return [(str(cycle.cluster), cycle.at.astimezone(UTC)) for cycle in cycles]
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, EvenkeelError):
         return []
-    return [(cycle.cluster, cycle.at) for cycle in handover.cycles]
 
 
 # Runs of `replay`. Their results are found by the XCom of their task. The page reads it, not the browser, so that no
@@ -130,18 +141,10 @@ class ReplayRun:
 
 def replay_run(run_id: str) -> ReplayRun | None:
     """Return the run of that id, None without one."""
-    from airflow.models.xcom import XComModel
-    from airflow.utils.session import create_session
-    from sqlalchemy import select
-
-    query = select(XComModel.key, XComModel.value).where(
-        XComModel.dag_id == REPLAY_DAG, XComModel.run_id == run_id, XComModel.task_id == REPLAYING
-    )
     runs = _replay_runs(run_id=run_id)
     if not runs:
         return None
-    with create_session() as session:
-        left = {key: _unpacked(value) for key, value in session.execute(query)}
+    left = dict(_left(dag_id=REPLAY_DAG, run_id=run_id, task_id=REPLAYING))
     result, reason = left.get("return_value"), left.get("reason")
     replay_id = result.get("replay_id", "") if isinstance(result, dict) else ""
     run: ReplayRun = runs[0]
@@ -180,11 +183,11 @@ def _replay_runs(*, run_id: str | None = None, states: tuple[str, ...] = ()) -> 
 
 def _unpacked(value: Any) -> Any:
     """A value of XCom: JSON, possibly within JSON; a text that is none stays as it is."""
-    for _ in range(2):
+    for _ in range(3):
         if not isinstance(value, str):
             break
         try:
-            value = json.loads(value)
+            value = parse_json(value)
         except ValueError:
             break
     return value

@@ -18,6 +18,8 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from evenkeel.json_text import parse_json
+
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
@@ -208,10 +210,6 @@ class Handover:
         """Return the cycles that still take part in this run."""
         return tuple(cycle for cycle in self.cycles if cycle.status == OPEN)
 
-    def open_clusters(self) -> list[str]:
-        """Return the clusters that still take part in this run, by name."""
-        return sorted({cycle.cluster for cycle in self.open_cycles()})
-
     def is_window(self) -> bool:
         """Return True if the run holds several cycles of a cluster."""
         return len({cycle.cluster for cycle in self.cycles}) < len(self.cycles)
@@ -297,7 +295,7 @@ class Handover:
     @classmethod
     def from_json(cls, text: str) -> Handover:
         """Read the hand-over from a text that `to_json` wrote."""
-        body = json.loads(text)
+        body = parse_json(text)
         lake, run = body["lake"], Run(**body["run"])
         files = [DataFile(**file) for file in body["files"]]
         settings = body["settings"]

@@ -55,14 +55,14 @@ def canonical(path: str) -> str:
     bucket, _, key = path.removeprefix(scheme).partition("/")
     if "@" in bucket:
         raise BadInput(
-            f"the address of a lake in the bucket {bucket.rpartition('@')[2]!r} holds credentials: leave them out, and "
-            f"give them by AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or by {CONNECTION_VARIABLE}"
+            "the address of a lake in a bucket holds credentials: leave them out, and give them by AWS_ACCESS_KEY_ID "
+            f"and AWS_SECRET_ACCESS_KEY, or by {CONNECTION_VARIABLE}"
         )
     if not _BUCKET.fullmatch(bucket):
-        raise BadInput(f"{path!r} names no bucket: write {SCHEME}BUCKET/PREFIX")
+        raise BadInput(f"the address of a lake, or of its copy, names no bucket: write {SCHEME}BUCKET/PREFIX")
     parts = [part for part in key.split("/") if part]
     if any(part in (".", "..") for part in parts):
-        raise BadInput(f"{path!r}: a key has no parts `.` and `..`")
+        raise BadInput(f"the address of a lake in the bucket {bucket}: a key has no parts `.` and `..`")
     return SCHEME + "/".join((bucket, *parts))
 
 

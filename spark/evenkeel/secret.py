@@ -95,7 +95,7 @@ def _content(file: str, name: str) -> str:
         return Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not text"
-        raise SettingsError(f"{name} names {file}, which cannot be read: {reason}") from None
+        raise SettingsError(f"{name} names a file that cannot be read: {reason}") from None
 
 
 def private_text(path: Path, place: str) -> str:
@@ -114,4 +114,4 @@ def private_text(path: Path, place: str) -> str:
             return file.read()
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not text"
-        raise SettingsError(f"{place} names {path}, which cannot be read: {reason}") from None
+        raise SettingsError(f"{place} names a file that cannot be read: {reason}") from None

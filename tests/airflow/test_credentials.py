@@ -6,8 +6,14 @@ from typing import Any
 
 import pytest
 
-from evenkeel.airflow.credentials import from_airflow, keys_from_airflow
+from evenkeel.airflow.credentials import (
+    from_airflow,
+    keys_from_airflow,
+    log_key_from_airflow,
+    store_from_airflow,
+)
 from evenkeel.errors import SettingsError
+from tests.transparency.logs import LOG_KEY
 
 pytestmark = pytest.mark.airflow
 TOKEN = "t0k3n-of-the-test"
@@ -77,6 +83,15 @@ def test_the_environment_wins_and_a_connection_may_have_no_token(
         {"password": TOKEN, "extra": {"urls": [1]}},
         {"password": TOKEN, "extra": {"urls": ["b1:8080"]}},
         {"extra": {"token": [TOKEN]}},
+        {"password": TOKEN, "login": TOKEN},
+        {"password": TOKEN, "extra": {"token": f"other-{TOKEN}"}},
+        {"password": TOKEN, "host": "b1", "extra": {"urls": ["http://b2:8080"]}},
+        {"password": TOKEN, "port": 8081},
+        {"password": TOKEN, "schema": "https"},
+        {"extra": {"issuer_url": "https://login.example", "client_id": "me", "client_secret": TOKEN}},
+        {"password": TOKEN, "extra": {"auth_plugin": "org.apache.pulsar.client.impl.auth.oauth2"}},
+        {"password": TOKEN, "extra": {"verify": False}},
+        {"password": TOKEN, "extra": [TOKEN]},
     ],
 )
 def test_what_cannot_be_used_is_refused_unshown(connection: Any, members: dict[str, Any]) -> None:
@@ -84,6 +99,32 @@ def test_what_cannot_be_used_is_refused_unshown(connection: Any, members: dict[s
     with pytest.raises(SettingsError, match="connection east: ") as refused:
         from_airflow("east")
     assert TOKEN not in str(refused.value)
+
+
+@pytest.mark.parametrize("look", [from_airflow, keys_from_airflow, log_key_from_airflow, store_from_airflow])
+@pytest.mark.parametrize(
+    "extra", ["client_id", "issuer_url", "role_arn", "external_id", "profile_name", "config_kwargs", "a_word_of_1999"]
+)
+def test_no_extra_is_ignored_whatever_the_connection_is_for(connection: Any, look: Any, extra: str) -> None:
+    both = {"login": "key-id"} if look is store_from_airflow else {}
+    secret = "p" * 32 if look is not log_key_from_airflow else LOG_KEY.secret().reveal()
+    connection(password=secret, extra={extra: ""}, **both)
+    assert look("east") is not None, "a form of Airflow's leaves empty members"
+    connection(password=secret, extra={extra: {"a": 1}}, **both)
+    with pytest.raises(SettingsError, match=f"connection east: `{extra}` in its extra would be ignored. Leave it out"):
+        look("east")
+
+
+def test_what_to_do_instead_is_named(connection: Any) -> None:
+    connection(extra={"issuer_url": "https://login.example"})
+    with pytest.raises(SettingsError, match=r"For OAuth2 .* file that EVENKEEL_TOKEN_EAST_FILE names"):
+        from_airflow("east")
+    connection(extra={"role_arn": "arn:aws:iam::1:role/lake", "external_id": "e"})
+    with pytest.raises(SettingsError, match=r"`role_arn` in its extra, `external_id` in its extra .*AWS_PROFILE"):
+        store_from_airflow("east")
+    connection(host="http://store:9000", login="key-id", password="secret")
+    with pytest.raises(SettingsError, match=r"its host would be ignored.*`endpoint_url`"):
+        store_from_airflow("east")
 
 
 def test_a_connection_that_nobody_knows_is_none(monkeypatch: pytest.MonkeyPatch) -> None:

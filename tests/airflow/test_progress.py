@@ -42,7 +42,10 @@ def handovers(lake: Path, cycles: int) -> list[Handover]:
 
 
 @pytest.mark.parametrize("cycles", [1, 100])
-def test_the_newest_hand_over_counts_and_a_task_that_failed_is_named(tmp_path: Path, cycles: int) -> None:
+def test_the_newest_hand_over_counts_and_a_task_that_failed_is_named(
+    tmp_path: Path, cycles: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EVENKEEL_LAKE", str(tmp_path))
     given = handovers(tmp_path, cycles)
     texts = [handed_on(one) for one in given]
     assert (tmp_path / FOLDER).exists() is (cycles == 100)
@@ -51,7 +54,10 @@ def test_the_newest_hand_over_counts_and_a_task_that_failed_is_named(tmp_path: P
     assert _progress(TaskInstance([], "no lake"), RUN) == ("ingest failed: no lake", None)
 
 
-def test_without_the_file_of_a_hand_over_the_one_before_it_counts(tmp_path: Path) -> None:
+def test_without_the_file_of_a_hand_over_the_one_before_it_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EVENKEEL_LAKE", str(tmp_path))
     small, large = handovers(tmp_path, 1), handovers(tmp_path, 100)
     texts = [handed_on(small[0]), handed_on(large[1]), handed_on(large[2])]
     shutil.rmtree(tmp_path / FOLDER)

@@ -10,7 +10,9 @@ from evenkeel.airflow.seal import KEY_VARIABLE, NotSealed, Origin, opened, seale
 from evenkeel.errors import EngineError, SettingsError
 
 RUN = Origin("rebalance", "manual__1", "place")
-TEXTS = ["", "{}", 'é "quoted"\nsealed ' + "0" * 64 + " twice", "half \ud800"]
+TEXTS = ["", "{}", 'é "quoted"\nsealed ' + "0" * 64 + " twice", "half \ud800", "é" * 48_000]
+LONG = f"sealed {'0' * 64} {'x' * 64_001}"
+"""Longer than what a task seals: it is not even looked at."""
 
 
 @pytest.mark.parametrize("text", TEXTS)
@@ -42,7 +44,9 @@ def test_what_was_changed_is_not_taken_and_the_line_says_what_to_do() -> None:
             opened(forged, RUN)
 
 
-@pytest.mark.parametrize("found", [None, "", '{"lake": "/"}', {"chosen_options": ["Approve"]}, [], 7, "sealed x {}"])
+@pytest.mark.parametrize(
+    "found", [None, "", '{"lake": "/"}', {"chosen_options": ["Approve"]}, [], 7, "sealed x {}", LONG]
+)
 def test_what_bears_no_seal_is_not_taken(found: object) -> None:
     with pytest.raises(
         NotSealed, match="has no seal: an earlier version of Evenkeel left it, or another user or program wrote"

@@ -50,6 +50,7 @@ def test_a_connection_that_airflow_does_not_know() -> None:
     [
         ({"login": "key-id"}, r"login \(access key id\) and password \(secret key\) go together"),
         ({"password": "secret"}, "go together"),
+        ({"extra": {"aws_session_token": "secret"}}, "go together"),
         ({"login": "key-id", "password": "a b"}, "holds blanks"),
         ({"extra": {"region_name": 1}}, "`region_name` in its extra is not text"),
     ],

@@ -63,7 +63,7 @@ CASES = {
         "[clusters.east]\nsilent_seconds = 500\nadmin = 'http://b'",
     "2: clusters.east.landing_days: Input should be greater than 0":
         "[clusters.east]\nlanding_days = 0\nadmin = 'http://b'",
-    "2: clusters.east.landing: Snapshots land in a folder: give one of this machine":
+    "2: clusters.east.landing: Input should be a folder or file of this machine, and no address":
         "[clusters.east]\nlanding = 's3://b/x'\nadmin = 'http://b'",
     "2: clusters.east.admin: Input should have one item at least": "[clusters.east]\nadmin = []",
     "2: clusters.east.connection: Input should be a text that is not empty": "[clusters.east]\nconnection = ''",
@@ -150,6 +150,15 @@ CASES = {
     "2: airflow.approvers: Input should be a valid list": "[airflow]\napprovers = 'alice'" + LAB,
     "2: airflow.approvers.0: Input should be a text that is not empty": "[airflow]\napprovers = ['']" + LAB,
     "2: log.witnesses.0: Input should be a valid string": "[log]\nwitnesses = [1]" + LAB,
+    "1: lake: Input should be a folder or s3a://BUCKET/PREFIX": "lake = 's3a://key:secret@b/x'" + LAB,
+    "1: lake: Input should be a folder or s3a://BUCKET/PREFIX, without": "lake = 'hdfs://name/x'" + LAB,
+    "2: lakes.n.path: Input should be a folder or s3a://BUCKET/PREFIX":
+        "[lakes.n]\npath = 's3://B'\nclusters = []\n" + LAB,
+    "2: log.key_file: Input should be a folder or file of this machine": "[log]\nkey_file = 's3://b/key'" + LAB,
+    "2: clusters.a.recording: Input should be a folder or file of this machine":
+        "[clusters.a]\nrecording = 's3://b/x'",
+    "3: clusters.a.connection: Input should be a name, of 60 characters":
+        "[clusters.a]\nadmin = 'http://b:1'\nconnection = 'wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY'",
     "1: is not TOML": "[clusters.x\nrecording = 'x'",
 }  # fmt: skip
 SECRET = "eyJhbGciOiJub25lIn0.9f8e7d6c5b4a.signed-with-blood"
@@ -206,7 +215,8 @@ def entries_with(value: str) -> Iterator[str]:
 @pytest.mark.parametrize(
     "value",
     [f"'{SECRET}'", f"['a', '{SECRET}', '{SECRET}']", f"{{a = '{SECRET}'}}", f"'http://u:{SECRET}@h'",
-     f"'http://h?{SECRET}'", f"'http://{SECRET}:port'", f"'s3://{SECRET}@b'", f"'{{{SECRET}}}'",
+     f"'http://h?{SECRET}'", f"'http://{SECRET}:port'", f"'s3://{SECRET}@b'",
+     f"'http://u:x@{SECRET}/y@h'", f"'s3a://u:x/{SECRET}@b'", f"'{SECRET * 2}'", f"'{{{SECRET}}}'",
      f"['rfc3161 http://h every={SECRET} ca_file=c', 'v {SECRET}']"],
 )  # fmt: skip
 def test_a_secret_in_the_wrong_entry_is_not_told(value: str, tmp_path: Path) -> None:

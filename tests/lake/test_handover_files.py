@@ -10,11 +10,19 @@ import pytest
 
 from evenkeel.errors import LakeError
 from evenkeel.handover import ClusterCycle, DataFile, Handover, Run, Snapshot, Write
-from evenkeel.lake.handover_files import FOLDER, MOST_BYTES, clear, handed_on, taken
+from evenkeel.lake import handover_files
+from evenkeel.lake.handover_files import FOLDER, MOST_BYTES, clear, handed_on
 from evenkeel.lake.schemas import OF_RECORD
+from evenkeel.settings.lakes import ConfiguredLake, LakeMap
 
 BEGIN = datetime(2026, 11, 21, tzinfo=UTC)
 RUN = "backfill__../../etc é"
+
+
+def taken(text: str, *lakes: Path) -> Handover:
+    """What is read where these lakes are configured: the one in the text, unless others are given."""
+    named = [str(lake) for lake in lakes] or [json.loads(text)["lake"]]
+    return handover_files.taken(text, LakeMap(tuple(ConfiguredLake(str(n), lake) for n, lake in enumerate(named))))
 
 
 def day(lake: str, cycles: int) -> Handover:
@@ -68,8 +76,35 @@ def test_a_file_that_changed_or_is_gone_is_not_taken(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["../cycles/secret.json", "/etc/passwd", "0" * 16 + "-" + "0" * 32 + ".json/..", ""])
 def test_a_reference_leads_nowhere_but_to_hand_overs(tmp_path: Path, name: str) -> None:
     text = json.dumps({**json.loads(handed_on(day(str(tmp_path), 40))), "handover_file": name})
-    with pytest.raises(LakeError, match="not a file of that lake"):
+    with pytest.raises(LakeError, match="not a file of a configured lake"):
         taken(text)
+
+
+def test_no_file_of_a_place_that_is_not_configured_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = handed_on(day(str(tmp_path / "elsewhere"), 40))
+    monkeypatch.setattr(handover_files, "_files", lambda root: pytest.fail(f"{root} was asked for"))
+    for lake in (json.loads(text)["lake"], "s3a://bucket-of-others/lake", "/etc", "a\0b", "", 7, None):
+        forged = json.dumps({**json.loads(text), "lake": lake})
+        with pytest.raises((LakeError, ValueError), match=r"nothing was read|null byte"):
+            taken(forged, tmp_path / "lake", tmp_path / "other")
+    with pytest.raises(LakeError, match="nothing was read"):
+        handover_files.taken(text, LakeMap())
+
+
+def test_sizes_and_depths_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = handed_on(day(str(tmp_path), 40))
+    (file,) = (tmp_path / FOLDER).iterdir()
+    size = file.stat().st_size
+    known = LakeMap((ConfiguredLake("main", str(tmp_path)),))
+    assert len(handover_files.taken(text, known, size).cycles) == 40
+    with pytest.raises(LakeError, match="has more than"):
+        handover_files.taken(text, known, size - 1)
+    for forged in (f"{'[' * 20_000}{']' * 20_000}", f'{{"lake": {"[" * 9_000}{"]" * 9_000}}}', " " * MOST_BYTES + "{}"):
+        with pytest.raises(ValueError, match=r"nested too deep|more than 48,000"):
+            handover_files.taken(forged, known)
+    monkeypatch.setattr(handover_files, "MOST_FILE_BYTES", size - 1)
+    with pytest.raises(LakeError, match="take a shorter interval"):
+        handed_on(day(str(tmp_path), 40))
 
 
 def test_where_it_cannot_be_written_the_message_says_where(tmp_path: Path) -> None:

@@ -30,9 +30,17 @@ def test_an_address_that_names_no_place_is_refused(address: str) -> None:
 
 
 def test_credentials_in_an_address_are_refused_and_not_shown() -> None:
-    with pytest.raises(BadInput, match="holds credentials: leave them out") as refused:
-        canonical("s3a://key:the-secret@b-1/lake")
-    assert "the-secret" not in str(refused.value)
+    for address in (
+        "s3a://key:the-secret@b-1/lake",
+        "s3a://key:the/the-secret@b-1/lake",
+        "s3://b-1/key:the-secret@x/..",
+    ):
+        with pytest.raises(BadInput) as refused:
+            canonical(address)
+        assert "the-secret" not in str(refused.value)
+    with pytest.raises(LakeError, match="a lake is in a folder") as other:
+        files_of("https://key:the-secret@store/lake")
+    assert "the-secret" not in str(other.value)
 
 
 def test_a_folder_and_other_stores_are_left_as_they_are(tmp_path: Path) -> None:

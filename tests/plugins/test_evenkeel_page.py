@@ -29,6 +29,8 @@ from tests.plugins.conftest import PLUGINS
 from tests.plugins.here_reader import desk_client
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from fastapi.testclient import TestClient
 
 pytestmark = pytest.mark.airflow
@@ -291,23 +293,76 @@ def test_a_run_without_a_cycle_says_when_there_will_be_one(page: TestClient, mon
     assert "has put no cycle on record yet" in answer.text
 
 
-def test_hand_overs_are_read_from_xcom_however_they_are_wrapped(tmp_path: Path) -> None:
-    from evenkeel_page.airflow_side import _cycles
+Cycles = list[tuple[str, datetime]]
 
-    cycle = ClusterCycle(LAB, "2026-11-21T08:24:23.371000+00:00", Snapshot("s", "t"), {})
-    text = Handover("lake", Run("rebalance", "r"), (cycle, replace(cycle, cluster="ü"))).to_json()
+
+@pytest.fixture
+def cycles_in(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[[Any], Cycles]]:
+    """The cycles of a run that has one XCom in its database: a value as Airflow writes it, or the column's own text."""
+    from airflow.models import import_all_models
+    from airflow.models.xcom import XComModel
+    from evenkeel_page.airflow_side import cycles_of_run
+    from sqlalchemy import create_engine
+    from sqlalchemy.orm import Session
+
+    import_all_models()
+    engine = create_engine("sqlite://")
+    XComModel.__table__.create(engine)
+    monkeypatch.setattr("airflow.utils.session.create_session", lambda: Session(engine))
+    monkeypatch.setenv("EVENKEEL_LAKE", str(tmp_path / "lake"))
+    names = 'dag_id, run_id, task_id, "key", dag_run_id, map_index, timestamp, value'
+
+    def found(value: Any) -> Cycles:
+        text = value.decode() if isinstance(value, bytes) else json.dumps(value)
+        row = ("rebalance", "r", "place", "return_value", 1, -1, "2026-11-21", text)
+        with engine.begin() as connection:
+            connection.exec_driver_sql("DELETE FROM xcom")
+            connection.exec_driver_sql(f"INSERT INTO xcom ({names}) VALUES ({', '.join('?' * len(row))})", row)
+        return sorted(cycles_of_run("rebalance", "r"))
+
+    yield found
+    engine.dispose()
+
+
+CYCLE = ClusterCycle(LAB, "2026-11-21T08:24:23.371000+00:00", Snapshot("s", "t"), {})
+MANY = tuple(replace(CYCLE, cluster=f"c{number:02}", overrides={"long": "x" * 1_000}) for number in range(100))
+
+
+def test_hand_overs_are_read_from_xcom_however_they_are_wrapped(
+    tmp_path: Path, cycles_in: Callable[[Any], Cycles]
+) -> None:
+    text = Handover("lake", Run("rebalance", "r"), (CYCLE, replace(CYCLE, cluster="ü"))).to_json()
     expected = [(LAB, LAB_FIRST), ("ü", LAB_FIRST)]
-
-    assert _cycles(text) == expected
-    assert _cycles(json.dumps(text)) == expected
-    assert _cycles(json.loads(text)) == expected
-    many = tuple(replace(cycle, cluster=f"c{number}", overrides={"long": "x" * 1_000}) for number in range(100))
-    reference = handed_on(Handover(str(tmp_path), Run("rebalance", "r"), many))
-    assert _cycles(json.dumps(reference)) == [(one.cluster, LAB_FIRST) for one in many]
-    shutil.rmtree(tmp_path / FOLDER)
-    assert _cycles(json.dumps(reference)) == []
+    for wrapped in (text, json.dumps(text), json.loads(text), f"sealed {'0' * 64} {text}"):
+        assert cycles_in(wrapped) == expected
+    reference = handed_on(Handover(str(tmp_path / "lake"), Run("rebalance", "r"), MANY))
+    assert cycles_in(json.dumps(reference)) == [(one.cluster, LAB_FIRST) for one in MANY]
+    shutil.rmtree(tmp_path / "lake" / FOLDER)
+    assert cycles_in(json.dumps(reference)) == []
     for other in ("no json", json.dumps({"lake": 1}), json.dumps([1]), None, 7):
-        assert _cycles(other) == []
+        assert cycles_in(other) == []
+
+
+def test_an_xcom_that_somebody_wrote_reads_no_other_place_and_ends_nothing(
+    tmp_path: Path, cycles_in: Callable[[Any], Cycles], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from evenkeel_page import airflow_side
+
+    elsewhere = handed_on(Handover(str(tmp_path / "elsewhere"), Run("rebalance", "r"), MANY))
+    assert cycles_in(elsewhere) == [], "a folder that is no lake of this installation"
+    text = json.loads(Handover("lake", Run("rebalance", "r"), (CYCLE,)).to_json())
+    assert cycles_in({**text, "padding": "x" * airflow_side.MOST_SIGNS}) == []
+    for column in (b"[" * 50_000 + b"]" * 50_000, b"[" * 50_000, b'"' + b"[" * 50_000 + b'"', b'{"lake": ' * 9_000):
+        assert cycles_in(column) == []
+    for member in ({"cycles": [{}]}, {"cycles": "ab"}, {"files": [7]}, {"writes": [7]}, {"commits": [{"files": [3]}]}):
+        assert cycles_in({**text, **member}) == []
+    for cycle in ({"cycle_at": 7}, {"cycle_at": "0001-01-01T00:00:00+23:59"}, {"predecessor": 7}):
+        assert cycles_in({**text, "cycles": [{**text["cycles"][0], **cycle}]}) == []
+    assert cycles_in({**text, "cycles": [{**text["cycles"][0], "cluster": ["a"]}]}) == [("['a']", LAB_FIRST)]
+    large = handed_on(Handover(str(tmp_path / "lake"), Run("rebalance", "r"), MANY))
+    assert len(cycles_in(large)) == len(MANY)
+    monkeypatch.setattr(airflow_side, "MOST_FILE_BYTES", 50_000)
+    assert cycles_in(large) == [], "a file that is too large for a page"
 
 
 def test_the_link_leads_from_a_task_of_the_pipeline_to_its_runs_page(monkeypatch: pytest.MonkeyPatch) -> None:

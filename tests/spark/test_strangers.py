@@ -127,9 +127,7 @@ def test_a_token_that_no_url_can_hold_is_refused(token: str) -> None:
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    with pytest.raises(
-        SettingsError, match=r"EVENKEEL_SPARK_TOKEN_FILE names .*gone, which cannot be read: No such file"
-    ):
+    with pytest.raises(SettingsError, match=r"EVENKEEL_SPARK_TOKEN_FILE names a file that cannot be read: No such"):
         token_given({"EVENKEEL_SPARK_TOKEN_FILE": str(tmp_path / "gone")})
     assert token_given({}) is None
 

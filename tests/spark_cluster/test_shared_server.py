@@ -29,8 +29,8 @@ def demand_soon(left: Callable[[], object], what: str) -> None:
 
 
 def test_what_short_sessions_send_and_name_goes_with_them(cluster: StandaloneCluster) -> None:
-    """Sessions that decide in Python: the package on the driver, and Python workers with their daemons. In the server's
-    log, which its operators read, none of them was asked for anything once it was closed."""
+    """Sessions that decide in Python: the package on the driver, and Python workers. Their daemons are Spark's to end.
+    In the server's log, which its operators read, none of them was asked for anything once it was closed."""
     logged = len(cluster.server.log.read_bytes())
     for _ in range(WITH_CODE):
         spark = connect(cluster.url, "tests")
@@ -43,7 +43,8 @@ def test_what_short_sessions_send_and_name_goes_with_them(cluster: StandaloneClu
     close(other)
     assert b"SESSION_CLOSED" not in cluster.server.log.read_bytes()[logged:]
     assert [*(cluster.folder / "temporary").rglob("evenkeel-*.zip")] == []
-    demand_soon(cluster.pythons, "the daemons of closed sessions end with their workers")
+    demand_soon(lambda: [one for one in cluster.pythons() if one.parent().name() != "java"], "workers end when idle")
+    assert cluster.pythons(), "nobody ended Spark's daemons"
 
 
 def test_nothing_of_short_sessions_is_left_once_the_server_has_rested(cluster: StandaloneCluster) -> None:

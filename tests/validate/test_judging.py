@@ -12,7 +12,7 @@ from evenkeel.handover import CycleKey
 from evenkeel.lake.schemas import TABLES
 from evenkeel.validate import judging, suites
 from evenkeel.validate.facts import AT, Facts, RowsOfCycles
-from evenkeel.validate.judging import judge_suite
+from evenkeel.validate.judging import broken_words, judge_suite
 from evenkeel.validate.suites import REJECT, Finding, Suite, ValidationRule, read_suites
 from tests.builders import NOON, cluster
 
@@ -154,6 +154,20 @@ def test_records_of_a_cycle_in_which_mostly_lets_the_rule_pass_are_kept() -> Non
         (KEYS[1], "b2:8080", "edited"),
     ]
     assert refused[1].words == "cpu_usage is 3.0, allowed is 1 to 2. Look."
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "allowed"),
+    [
+        ({"min_value": 0, "max_value": 2}, "0 to 2"),
+        ({"min_value": 0, "max_value": 2, "strict_max": True}, "at least 0 and less than 2"),
+        ({"min_value": 0, "strict_min": True, "max_value": 2}, "more than 0 and at most 2"),
+        ({"max_value": 2}, "at most 2"),
+        ({"min_value": 5, "strict_min": True}, "more than 5"),
+    ],
+)
+def test_the_reason_names_the_bounds_as_they_are(kwargs: Row, allowed: str) -> None:
+    assert broken_words(rule(**kwargs), {"cpu_usage": 3.0}) == f"cpu_usage is 3.0, allowed is {allowed}."
 
 
 def test_whole_numbers_are_compared_whole() -> None:

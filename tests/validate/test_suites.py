@@ -5,12 +5,26 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.schemas.observed import OBSERVED
 from evenkeel.spark.code import suites_folder
-from evenkeel.validate.suites import BY_ROW, REJECT, SEVERITIES, SUITES, SuiteError, columns_of, read_suite, read_suites
+from evenkeel.validate.suites import (
+    BY_ROW,
+    REJECT,
+    SEVERITIES,
+    SUITES,
+    Suite,
+    SuiteError,
+    ValidationRule,
+    columns_of,
+    expectation_of,
+    read_suite,
+    read_suites,
+    run_suite,
+)
 
 
 def test_every_observed_table_has_a_suite() -> None:
@@ -67,8 +81,15 @@ def damaged(tmp_path: Path, expectation: dict[str, Any]) -> Path:
             {"kwargs": {"column": "nonsense", "min_value": 0, "max_value": 1}},
             "names column nonsense, which topic_stats",
         ),
-        ({"meta": {"rule": "r", "severity": "loud"}}, "meta.severity (one of reject, quarantine, warn)"),
-        ({"meta": {"severity": "warn"}}, "needs meta.rule"),
+        ({"severity": "loud"}, "one of critical (quarantine), warning (reject), info (warn)"),
+        ({"severity": ["info"]}, "one of critical (quarantine), warning (reject), info (warn)"),
+        ({"meta": {"rule": "r", "severity": "reject"}}, "beside `type` its own `severity`"),
+        ({"meta": {}}, "needs meta.rule"),
+        ({"windows": []}, "rule r has windows, which is not read here"),
+        ({"kwargs": {"min_value": 0}}, "rule r names no column"),
+        ({"kwargs": {"column": "hash", "min_value": {"$PARAMETER": "x"}}}, "rule r has a parameter"),
+        ({"kwargs": {"column": "hash", "min_value": "0"}}, "rule r has a bound that is not a number"),
+        ({"kwargs": {"column": "hash", "max_value": 1, "strict_max": "no"}}, "rule r has a strict_min or strict_max"),
         ({"type": "expect_column_mean_to_be_between"}, "possible are"),
         ({"kwargs": {"column": "hash", "row_condition": "hash > 1"}}, "rule r has a row_condition"),
     ],
@@ -77,7 +98,8 @@ def test_damaged_expectation_is_refused_with_file_and_rule(tmp_path: Path, chang
     sound = {
         "type": "expect_column_values_to_be_between",
         "kwargs": {"column": "hash", "min_value": 0, "max_value": 1},
-        "meta": {"rule": "r", "severity": "reject", "advice": "Look."},
+        "severity": "warning",
+        "meta": {"rule": "r", "advice": "Look."},
     }
     assert read_suite(damaged(tmp_path, sound), "topic_stats").rules[0].name == "r"
     with pytest.raises(SuiteError) as raised:
@@ -90,10 +112,57 @@ def test_uniqueness_cannot_reject_because_no_single_record_is_at_fault(tmp_path:
     unique = {
         "type": "expect_compound_columns_to_be_unique",
         "kwargs": {"column_list": ["topic", "broker"]},
-        "meta": {"rule": "once", "severity": "reject"},
+        "severity": "warning",
+        "meta": {"rule": "once"},
     }
     with pytest.raises(SuiteError, match="rule once"):
         read_suite(damaged(tmp_path, unique), "topic_stats")
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "words"),
+    [
+        ({"column": "state", "value_set": ["Ok", None]}, "not of texts alone, or of numbers alone"),
+        ({"column": "state", "value_set": ["Ok", 1]}, "not of texts alone, or of numbers alone"),
+        ({"column": "state", "value_set": []}, "not of texts alone, or of numbers alone"),
+        ({"column": "state", "value_set": ["Ok"], "row_condition": "is_leader"}, "write pandas"),
+        (
+            {"column": "state", "value_set": ["Ok"], "row_condition": "cpu_usage > 5", "condition_parser": "pandas"},
+            "may be NaN",
+        ),
+        ({"column_list": ["cpu_usage", "report_at"]}, "may all be NULL"),
+        ({"column_list": ["broker"], "ignore_row_if": "never"}, "has ignore_row_if, which is not read here"),
+    ],
+)
+def test_what_would_mean_something_else_here_than_to_great_expectations_is_refused(
+    tmp_path: Path, kwargs: dict[str, Any], words: str
+) -> None:
+    kind = "expect_column_values_to_be_in_set" if "column" in kwargs else "expect_compound_columns_to_be_unique"
+    rule = {"type": kind, "kwargs": kwargs, "severity": "info", "meta": {"rule": "r"}}
+    with pytest.raises(SuiteError, match=words):
+        read_suite(damaged(tmp_path, rule), "broker_reports")
+
+
+@pytest.mark.parametrize(
+    ("severity", "consequence"), [("critical", "quarantine"), ("warning", "reject"), ("info", "warn")]
+)
+def test_the_severity_is_great_expectations_own_field(tmp_path: Path, severity: str, consequence: str) -> None:
+    """The file as Great Expectations writes it, its own defaults included."""
+    kwargs = {"column": "state", "value_set": ["Ok"], "mostly": 1.0}
+    kind = "expect_column_values_to_be_in_set"
+    edited = {"id": "7", "notes": "n", "type": kind, "kwargs": kwargs, "severity": severity, "meta": {"rule": "r"}}
+    (rule,) = read_suite(damaged(tmp_path, edited), "broker_reports").rules
+    assert rule.severity == consequence
+    assert expectation_of(rule)["severity"] == severity
+
+
+@pytest.mark.parametrize("kwargs", [{"strict_maximum": 1}, {"mostly": 2}, {"min_value": None, "max_value": None}])
+def test_what_great_expectations_itself_refuses_is_told_in_a_sentence(kwargs: dict[str, Any]) -> None:
+    whole = {"column": "n", "min_value": 0, **kwargs}
+    definition = {"type": "expect_column_values_to_be_between", "kwargs": whole}
+    suite = Suite("raw_answers", (ValidationRule("n", "raw_answers", REJECT, "", definition=definition),))
+    with pytest.raises(SuiteError, match=r"Great Expectations refuses expectations/raw_answers.json: .*Between"):
+        run_suite(suite, pa.table({"n": pa.array([1], pa.int64())}))
 
 
 def test_missing_or_broken_file_is_named(tmp_path: Path) -> None:

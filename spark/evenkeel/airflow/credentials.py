@@ -1,17 +1,20 @@
 """Credentials from Airflow's connections, which the environment overrides.
 
-Tokens and addresses of clusters; keys of stores, of queues and of the transparency log.
+Tokens and addresses of clusters; keys of stores, of queues and of the transparency log. A connection with a part that
+is not used is refused: it would mean something else here than its operator wrote.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Set
 from dataclasses import replace
 from typing import Any
 
 from evenkeel.errors import SettingsError
+from evenkeel.json_text import parse_json
 from evenkeel.object_store import S3Connection
-from evenkeel.pulsar.admin.connection import Credentials, address_in, from_environment
+from evenkeel.pulsar.admin.connection import Credentials, address_in, from_environment, variable_of
 from evenkeel.secret import Secret
 from evenkeel.spark.code import source_root
 from evenkeel.spark.jars import delta_jars
@@ -19,13 +22,14 @@ from evenkeel.spark.session import classic_settings
 from evenkeel.steering.queue.signing import SigningKeys, keys_from_environment, keys_in
 
 PULSAR_PORT = 8080
+_FIELDS = ("host", "port", "schema", "login", "password")
 
 
 def from_airflow(connection: str) -> Credentials | None:
     """Return the token of a connection and its addresses; None if neither Airflow nor the environment knows it.
 
-    The token is its password, or `token` in its extra; the addresses are `urls` in its extra, else its host. An
-    unusable connection is a `SettingsError` that names the connection and shows nothing of it.
+    The token is its password, or `token` in its extra; the addresses are `urls` in its extra, or its host. An unusable
+    connection is a `SettingsError` that names the connection and shows no value of it.
     """
     credentials = from_environment(connection)
     if credentials is not None:
@@ -33,7 +37,13 @@ def from_airflow(connection: str) -> Credentials | None:
     known = _known(connection)
     if known is None:
         return None
-    extra = known.extra_dejson
+    extra = _extra(connection, known)
+    addresses = {"urls"} if extra.get("urls") else {"host", "port", "schema"} if known.host else set()
+    advice = (
+        "brokers get one token, the password or `token` in the extra; addresses are the host, or `urls` in the extra. "
+        f"For OAuth2 let a program that renews the token write it to the file that {variable_of(connection)}_FILE names"
+    )
+    _demand_used(connection, known, extra, {"password" if known.password else "token", *addresses}, advice)
     token = known.password or extra.get("token")
     if token is not None and not isinstance(token, str):
         raise SettingsError(f"connection {connection}: `token` in its extra is not text")
@@ -50,7 +60,11 @@ def keys_from_airflow(name: str) -> SigningKeys | None:
     if keys is not None:
         return keys
     known = _known(name)
-    return keys_in(known.password or "", f"connection {name}") if known is not None else None
+    if known is None:
+        return None
+    keys = keys_in(known.password or "", f"connection {name}")
+    _demand_used(name, known, _extra(name, known), {"password"}, "the keys of a queue are its password")
+    return keys
 
 
 def store_from_airflow(connection: str) -> S3Connection | None:
@@ -62,13 +76,16 @@ def store_from_airflow(connection: str) -> S3Connection | None:
     known = _known(connection)
     if known is None:
         return None
-    extra = known.extra_dejson
-    texts = {name: extra.get(name) for name in ("aws_session_token", "region_name", "endpoint_url")}
+    names = ("aws_session_token", "region_name", "endpoint_url")
+    extra = _extra(connection, known)
+    _demand_used(connection, known, extra, {"login", "password", *names}, _OF_STORES)
+    texts = {name: extra.get(name) for name in names}
     for name, text in texts.items():
         if text is not None and not isinstance(text, str):
             raise SettingsError(f"connection {connection}: `{name}` in its extra is not text")
-    if bool(known.login) != bool(known.password):
-        raise SettingsError(f"connection {connection}: login (access key id) and password (secret key) go together")
+    if bool(known.login) != bool(known.password) or (texts["aws_session_token"] and not known.login):
+        parts = "login (access key id) and password (secret key) go together, and a session token goes with them"
+        raise SettingsError(f"connection {connection}: {parts}")
     try:
         return S3Connection(
             access_key=known.login or None,
@@ -88,6 +105,7 @@ def log_key_from_airflow(connection: str) -> Secret | None:
         return None
     if not known.password:
         raise SettingsError(f"connection {connection} has no password: it is to be the log's private key")
+    _demand_used(connection, known, _extra(connection, known), {"password"}, "the log's private key is its password")
     return Secret(known.password)
 
 
@@ -99,6 +117,33 @@ def _known(connection: str) -> Any:
         return BaseHook.get_connection(connection)
     except AirflowNotFoundException:
         return None
+
+
+_OF_STORES = (
+    "the keys are login and password, the extra has `aws_session_token`, `region_name` and `endpoint_url`. For a role "
+    "or a profile leave the keys empty, and name a profile of ~/.aws/config, which boto3 reads, in AWS_PROFILE"
+)
+
+
+def _demand_used(connection: str, known: Any, extra: Mapping[str, Any], used: Set[str], advice: str) -> None:
+    """Raise SettingsError if a field of the connection, or a member of its extra, is set and not in `used`."""
+    unused = [f"its {name}" for name in _FIELDS if getattr(known, name) and name not in used]
+    unused += [
+        f"`{name}` in its extra" for name, value in extra.items() if name not in used and value not in (None, "")
+    ]
+    if unused:
+        raise SettingsError(f"connection {connection}: {', '.join(unused)} would be ignored. Leave it out: {advice}")
+
+
+def _extra(connection: str, known: Any) -> dict[str, Any]:
+    """Return the members of a connection's extra; Airflow itself takes a text that is not JSON for none."""
+    try:
+        extra = parse_json(known.extra or "{}")
+    except ValueError:
+        extra = None
+    if not isinstance(extra, dict):
+        raise SettingsError(f"connection {connection}: its extra is not a JSON object")
+    return extra
 
 
 def _urls(known: Any, extra: dict[str, Any]) -> tuple[str, ...]:

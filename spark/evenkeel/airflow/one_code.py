@@ -13,6 +13,7 @@ from evenkeel.airflow.seal import Origin
 from evenkeel.errors import BadInput, StaleCode
 from evenkeel.handover import CodeId, Handover
 from evenkeel.lake.handover_files import taken
+from evenkeel.settings.lakes import configured_lakes
 from evenkeel.spark.code import code_digest, code_version
 
 
@@ -31,8 +32,8 @@ def read_handover(text: str, origin: Origin) -> Handover:
     Raises `OtherCode` for one that this version cannot read, and the errors of `taken`.
     """
     try:
-        return taken(text)
-    except (KeyError, TypeError, ValueError) as error:
+        return taken(text, configured_lakes())
+    except (LookupError, TypeError, ValueError) as error:
         # The seal proves that Evenkeel's own task wrote it.
         raise OtherCode(
             f"what {origin} handed on cannot be read by Evenkeel {code_version()}, which runs this task: another "

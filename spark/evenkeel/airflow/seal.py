@@ -26,7 +26,8 @@ from evenkeel.settings.operation import ENVIRONMENT
 
 KEY_VARIABLE = "EVENKEEL_HANDOVER_KEY"
 _KEPT_AS = "handover_key"
-_FORM = re.compile(r"sealed ([0-9a-f]{64}) (.*)", re.DOTALL)
+_FORM = re.compile(r"sealed ([0-9a-f]{64}) (.{,64000})", re.DOTALL)
+"""A sealed value. No task seals a longer text: a large hand-over is in a file."""
 
 
 class NotSealed(BadInput):

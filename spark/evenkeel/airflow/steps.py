@@ -358,7 +358,7 @@ def _progress(ti: TaskInstance, dag_run: Any) -> tuple[str | None, Handover | No
         text = ti.xcom_pull(name, map_indexes=None)
         if text is None or states.get(name) in ENDED_BADLY:
             reason = ti.xcom_pull(name, key=REASON, map_indexes=None)
-            failure = f"{name} failed: {reason or 'it was ended from outside (killed, or out of time)'}"
+            failure = f"{name} failed: {str(reason or 'it was ended from outside (killed, or out of time)')[:2_000]}"
             break
         texts.append((name, text))
     for name, text in reversed(texts):

@@ -2,7 +2,8 @@
 
 A day of five-minute cycles lists five thousand writes, a megabyte of JSON. Airflow's XCom keeps such a text in its
 database for every task of every run. So a large hand-over is written beside the tables, once. The message is the file's
-name with the SHA-256 of its bytes. In a store that only Spark can write, the hand-over itself is the message.
+name with the SHA-256 of its bytes. Users who may edit XComs can write any message. So only files of configured lakes
+are read, and the sizes of messages and files are bounded.
 """
 
 from __future__ import annotations
@@ -16,12 +17,16 @@ from typing import Any
 
 from evenkeel.errors import LakeError
 from evenkeel.handover import Handover
+from evenkeel.json_text import parse_json
 from evenkeel.lake.store import Lake
 from evenkeel.lake.table_files import TableFiles, files_of
+from evenkeel.settings.lakes import LakeMap
 
 FOLDER = "_handovers"
 MOST_BYTES = 48_000
 """Longest text that is sent itself: it has room for half a dozen cycles."""
+MOST_FILE_BYTES = 256 << 20
+"""Largest file of a hand-over, that of some 250 days of five-minute cycles."""
 _REFERENCE = "handover_file"
 _NAME = re.compile(r"[0-9a-f]{16}-[0-9a-f]{32}\.json")
 
@@ -29,13 +34,15 @@ _NAME = re.compile(r"[0-9a-f]{16}-[0-9a-f]{32}\.json")
 def handed_on(handover: Handover) -> str:
     """Return the text for the next task (`taken` reads it): the hand-over's JSON, or the reference to a new file of it.
 
-    Raises LakeError if the file cannot be written.
+    Raises LakeError if the file cannot be written, or would be larger than `MOST_FILE_BYTES`.
     """
     text = handover.to_json()
     data = text.encode()
     files = _files(handover.lake)
     if len(data) <= MOST_BYTES:
         return text
+    if len(data) > MOST_FILE_BYTES:
+        raise LakeError(f"the hand-over of run {handover.run.run_id} has {len(data):,} bytes: take a shorter interval")
     # The name cannot be guessed, and does not contain names of runs, which may hold any character.
     name = f"{hashlib.sha256(handover.run.run_id.encode()).hexdigest()[:16]}-{uuid.uuid4().hex}.json"
     try:
@@ -49,27 +56,32 @@ def handed_on(handover: Handover) -> str:
     return json.dumps(reference, sort_keys=True, ensure_ascii=False)
 
 
-def taken(text: str) -> Handover:
-    """Read the hand-over from a text of `handed_on`.
+def taken(text: str, lakes: LakeMap, most_bytes: int = MOST_FILE_BYTES) -> Handover:
+    """Read the hand-over from a text of `handed_on`; of files only one in a lake of `lakes`, of `most_bytes` at most.
 
-    Raises LakeError if its file is missing or differs from the written one, and ValueError, KeyError or TypeError if
+    Raises LakeError if its file is missing or differs from the written one, and ValueError, LookupError or TypeError if
     the text is not a hand-over.
     """
-    body: Any = json.loads(text)
+    if len(text) > MOST_BYTES:
+        raise ValueError(f"it has more than {MOST_BYTES:,} characters")
+    body: Any = parse_json(text)
     if not isinstance(body, dict) or _REFERENCE not in body:
         return Handover.from_json(text)
-    name, files = str(body[_REFERENCE]), _files(str(body["lake"]))
-    if not _NAME.fullmatch(name):
+    name, lake = str(body[_REFERENCE]), lakes.at(str(body["lake"]))
+    if lake is None or not _NAME.fullmatch(name):
         raise LakeError(
-            f"the hand-over {name!r} of the lake {body['lake']} is not a file of that lake: nothing was read"
+            f"the hand-over {name!r} of the lake {body['lake']} is not a file of a configured lake: nothing was read"
         )
+    files = _files(lake.path)
     try:
-        data = files.read(name)
+        data = files.read(name, most_bytes + 1)
     except OSError as error:
         raise LakeError(
             f"the hand-over {files.full(name)} cannot be read: {error}. If upkeep has removed it, its run is too old "
             "to continue: start a new run"
         ) from error
+    if len(data) > most_bytes:
+        raise LakeError(f"the hand-over {files.full(name)} has more than {most_bytes:,} bytes: it was not read")
     if hashlib.sha256(data).hexdigest() != body["sha256"]:
         raise LakeError(f"the hand-over {files.full(name)} differs from what the task before wrote: start a new run")
     return Handover.from_json(data.decode())

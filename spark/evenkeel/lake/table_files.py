@@ -40,10 +40,10 @@ class FolderFiles:
         """Return the file's path, as Spark takes it too."""
         return f"{self.folder}/{name}"
 
-    def read(self, name: str) -> bytes:
-        """Return all bytes of a file; raises FileNotFoundError if it does not exist."""
+    def read(self, name: str, most: int = -1) -> bytes:
+        """Return all bytes of a file, or the first `most`; raises FileNotFoundError if it does not exist."""
         with self._opened(name) as file:
-            return file.read()
+            return file.read(most)
 
     def exists(self, name: str) -> bool:
         """Return True if the file exists."""
@@ -219,7 +219,10 @@ def files_of(path: str) -> TableFiles:
     if is_object_store(path):
         return StoreFiles(canonical(path))
     if "://" in path and not path.startswith(_FILE):
-        raise LakeError(f"{path}: a lake is in a folder, or in an object store that speaks S3 (s3a://bucket/prefix)")
+        scheme = path.partition("://")[0]
+        raise LakeError(
+            f"{scheme}://…: a lake is in a folder, or in an object store that speaks S3 (s3a://bucket/prefix)"
+        )
     return FolderFiles(path.removeprefix(_FILE).rstrip("/") or "/")
 
 

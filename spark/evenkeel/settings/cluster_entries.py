@@ -13,9 +13,11 @@ from evenkeel.errors import SettingsError
 from evenkeel.pulsar.limits import Limits
 from evenkeel.settings.entries import (
     AdminAddresses,
+    ConnectionName,
     Entries,
     FaultPath,
     FileContext,
+    Place,
     S3Address,
     Text,
     context_of,
@@ -106,20 +108,20 @@ class ClusterEntries(Entries):
 
     model_config = ConfigDict(json_schema_extra=_rules_between_entries)
 
-    recording: Text | None = None
+    recording: Place | None = None
     """Folder of the cluster's snapshots, relative to this file; replaces all entries about a running cluster."""
     admin: AdminAddresses | None = None
     """Web addresses of brokers, tried in this order. Default: those of `connection`."""
-    connection: Text | None = None
+    connection: ConnectionName | None = None
     """Name of the connection with the token: `EVENKEEL_TOKEN_<NAME>`, the file of `EVENKEEL_TOKEN_<NAME>_FILE`, or a
     connection of Airflow's. Default: no token."""
-    ca_file: Text | None = None
+    ca_file: Place | None = None
     """File of PEM certificates to trust, relative to this file. Default: the system's."""
     check_hostname: bool = True
     """A broker's certificate has to name its host."""
     broker_url: Text | None = None
     """Web address of a broker known as host:port, as in `https://{host}:8443`. Default: its id."""
-    landing: Text | None = None
+    landing: Place | None = None
     """Folder for the cluster's landed snapshots, relative to this file. Default: `landing/<NAME>`."""
     landing_days: Annotated[float, Field(gt=0, le=36_500, allow_inf_nan=False)] = DAYS_KEPT
     """Days for which landed snapshots are kept."""
@@ -129,13 +131,13 @@ class ClusterEntries(Entries):
     """Seconds without an answer after which a cluster is left out of the cycle."""
     s3: S3Address | None = None
     """Destination of the snapshots that `evenkeel collect` writes beside the cluster: `s3://bucket/prefix`."""
-    s3_connection: Text | None = None
+    s3_connection: ConnectionName | None = None
     """Airflow's connection of the AWS kind with the keys of `s3`. Default: boto3's own search."""
     queue: Text | None = None
     """URL of the FIFO queue of SQS for the commands to the agent beside the cluster."""
     reports: Text | None = None
     """URL of the FIFO queue of that agent's reports."""
-    queue_keys: Text | None = None
+    queue_keys: ConnectionName | None = None
     """Name of the keys that sign both queues' messages: `EVENKEEL_KEYS_<NAME>`, its `_FILE`, or a connection. Default:
     `queue_<NAME>`."""
     settings: SettingEntries = SettingEntries()
@@ -167,8 +169,6 @@ class ClusterEntries(Entries):
         for name, beside in _NEEDS.items():
             for missing in (other for other in beside if name in given and other not in given):
                 yield (name,), f"This goes with `{missing}`, which is missing"
-        if self.landing is not None and "://" in self.landing:
-            yield ("landing",), "Snapshots land in a folder: give one of this machine, and no address"
         if self.is_live and (self.admin or not self.connection):
             try:
                 AdminConnection(tuple(self.admin or ()), broker_url=self.broker_url)

@@ -28,12 +28,14 @@ from pydantic import (
 from pydantic import WithJsonSchema as JsonSchema
 from pydantic_core import PydanticCustomError
 
-from evenkeel.errors import SettingsError
+from evenkeel.errors import BadInput, SettingsError
+from evenkeel.object_store import canonical, is_object_store
 from evenkeel.settings.names import MAIN, NAME_PATTERN, address_beside, claims_of, comparable, is_pattern
 
 NEVER: Final = "none"
 """Schedule of a DAG that only people start."""
 _LONGEST_WORD = 8
+_CONNECTION_NAME = r"[^\s/+=:@]{1,60}"
 FaultPath = tuple[str | int, ...]
 
 
@@ -145,6 +147,35 @@ def _admin_address(value: str) -> str:
     return value
 
 
+def _place(value: str) -> str:
+    if "://" in value:
+        raise fault("Input should be a folder or file of this machine, and no address")
+    return value
+
+
+def _connection_name(value: str) -> str:
+    if not re.fullmatch(_CONNECTION_NAME, value):
+        raise fault(
+            "Input should be a name, of 60 characters at most, without blanks and / + = : @. The secret itself belongs "
+            "into the variable, or the connection of Airflow's, of that name"
+        )
+    return value
+
+
+def _lake_address(value: str) -> str:
+    if "://" in value.removeprefix("file://"):
+        try:
+            is_fit = is_object_store(canonical(value))
+        except BadInput:
+            is_fit = False
+        if not is_fit:
+            raise fault(
+                "Input should be a folder or s3a://BUCKET/PREFIX, without credentials: give those by AWS_ACCESS_KEY_ID "
+                "and AWS_SECRET_ACCESS_KEY, by a profile, or by EVENKEEL_LAKE_CONNECTION"
+            )
+    return value
+
+
 def _s3_address(value: str) -> str:
     bucket = value.removeprefix("s3://").partition("/")[0]
     if not value.startswith("s3://") or not bucket:
@@ -158,6 +189,11 @@ def _s3_address(value: str) -> str:
 
 
 Text = Annotated[str, AfterValidator(_text), Field(json_schema_extra={"pattern": r"\S"})]
+Place = Annotated[Text, AfterValidator(_place), Field(json_schema_extra={"pattern": r"^(?!.*://).*\S"})]
+ConnectionName = Annotated[
+    Text, AfterValidator(_connection_name), Field(json_schema_extra={"pattern": f"^{_CONNECTION_NAME}$"})
+]
+LakeAddress = Annotated[Text, AfterValidator(_lake_address)]
 Schedule = Annotated[Text, AfterValidator(_cron)]
 S3Address = Annotated[Text, AfterValidator(_s3_address), Field(json_schema_extra={"pattern": "^s3://"})]
 AdminAddress = Annotated[str, AfterValidator(_admin_address)]
@@ -237,7 +273,7 @@ class AirflowEntries(Entries):
     upkeep_shorten: Annotated[bool, Variable("EVENKEEL_UPKEEP_SHORTEN")] = False
     """Users who may trigger `upkeep` may shorten the promised time for which the record is kept."""
     handover_key_file: Annotated[
-        Text | None, Variable("EVENKEEL_HANDOVER_KEY_FILE", "path", ("EVENKEEL_HANDOVER_KEY",))
+        Place | None, Variable("EVENKEEL_HANDOVER_KEY_FILE", "path", ("EVENKEEL_HANDOVER_KEY",))
     ] = None
     """File with the key that seals hand-overs between tasks, relative to this file. Default: a key of this machine."""
 
@@ -252,7 +288,7 @@ class LogEntries(Entries):
     """The transparency log."""
 
     key_file: Annotated[
-        Text | None, Variable("EVENKEEL_LOG_KEY_FILE", "path", ("EVENKEEL_LOG_KEY", "EVENKEEL_LOG_CONNECTION"))
+        Place | None, Variable("EVENKEEL_LOG_KEY_FILE", "path", ("EVENKEEL_LOG_KEY", "EVENKEEL_LOG_CONNECTION"))
     ] = None
     """File with the private key of the transparency log, relative to this file; only its owner may read it. Without it
     the lake is not signed."""
@@ -264,7 +300,7 @@ class LogEntries(Entries):
 class LakeEntries(Entries):
     """A further lake: its address, and its clusters."""
 
-    path: Text
+    path: LakeAddress
     """Root of the lake's tables: a folder, relative to this file, or `s3a://bucket/prefix`."""
     clusters: list[Text]
     """Clusters that belong to the lake: names, and patterns with `*`, `?` and `[…]`. Empty: nothing is written to it
@@ -274,7 +310,7 @@ class LakeEntries(Entries):
 class Operation(Entries):
     """Operation of Evenkeel: its lakes, its DAGs and its transparency log."""
 
-    lake: Annotated[Text | None, Variable("EVENKEEL_LAKE", "address")] = None
+    lake: Annotated[LakeAddress | None, Variable("EVENKEEL_LAKE", "address")] = None
     """Root of the tables: a folder, relative to this file, or `s3a://bucket/prefix`. Beside `[lakes]`: the lake of the
     clusters that no table names."""
     lakes: (

@@ -2,25 +2,15 @@
 
 The function is sent as its import path and is imported in the worker, never as pickled code. So the installed code
 decides. The paths of the files that it needs and their expected digest are sent with it (`code.runtime_of`).
-
-A server that keeps a session's files apart starts a daemon for each session on each executor, and forks the session's
-Python workers from it. It keeps the daemon until the executor ends: 40 MB for every session that ever ran a grouped
-map. The workers themselves end after an idle minute. So the last worker ends its daemon (`end_with_the_last`). If the
-session goes on later, Spark starts a new daemon.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import signal
-import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -32,45 +22,6 @@ from evenkeel.spark.code import package_files, read_files, runtime_digest
 from evenkeel.spark.column_types import columns_of
 from evenkeel.spark.memory import look_for_circles_seldom, return_freed
 from evenkeel.spark.packing import Packing
-
-_DAEMON = "pyspark.daemon"
-_SESSION, _NO_SESSION = "SPARK_JOB_ARTIFACT_UUID", "default"
-_REUSED = "SPARK_REUSE_WORKER"
-
-
-@cache
-def end_with_the_last() -> None:
-    """Note, in a worker, that the daemon ends with its last worker.
-
-    Does nothing if the daemon serves other sessions, or if workers end with each task.
-    """
-    if not _has_daemon_of_its_own():
-        return
-    daemon, leave = os.getppid(), os._exit
-
-    def leave_last(code: int) -> None:
-        if _only_child_of(daemon):
-            with suppress(OSError):
-                os.kill(daemon, signal.SIGTERM)
-        leave(code)
-
-    vars(os)["_exit"] = leave_last  # what a worker ends with
-
-
-def _has_daemon_of_its_own() -> bool:
-    """Return True if pyspark's daemon forked this process for one session."""
-    started = getattr(sys.modules.get("__main__"), "__spec__", None)
-    is_of_one_session = os.environ.get(_SESSION, _NO_SESSION) != _NO_SESSION
-    return is_of_one_session and _REUSED in os.environ and started is not None and started.name == _DAEMON
-
-
-def _only_child_of(pid: int) -> bool:
-    try:
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
-    except OSError:  # no such file: not Linux, or the daemon is gone
-        return False
-    return children == [str(os.getpid())]
-
 
 KEY = "key"
 MARK = "evenkeel-error:"
@@ -145,7 +96,6 @@ def demand_code(expected: str, files: Sequence[str]) -> None:
     module after a change. The disk is read once for all groups of a Spark task; for each group it took as long as a
     small decision.
     """
-    end_with_the_last()
     running = TaskContext.get()
     wanted = tuple(files)
     on_disk = runtime_digest(read_files(wanted)) if running is None else _on_disk(wanted, running.taskAttemptId())

@@ -246,7 +246,11 @@ def broken_words(rule: ValidationRule, row: Row | None = None) -> str:
         return f"{is_value}, allowed are {', '.join(map(str, kwargs['value_set']))}."
     if kind == "expect_column_values_to_match_regex":
         return f"{is_value}, which is no such name."
-    return f"{is_value}, allowed is {kwargs.get('min_value')} to {kwargs.get('max_value')}."
+    least, most = (kwargs.get(bound) for bound in ("min_value", "max_value"))
+    words = [f"{'more than' if kwargs.get('strict_min') else 'at least'} {least}"] if least is not None else []
+    words += [f"{'less than' if kwargs.get('strict_max') else 'at most'} {most}"] if most is not None else []
+    is_closed = len(words) == 2 and not kwargs.get("strict_min") and not kwargs.get("strict_max")
+    return f"{is_value}, allowed is {f'{least} to {most}' if is_closed else ' and '.join(words)}."
 
 
 def _counts(facts: Facts, table: str) -> dict[CycleKey, int]:

@@ -1,8 +1,9 @@
 """The suites in `expectations/`, read and run: expectations per table, each with its rule, severity and advice.
 
-A suite is a file `expectations/<table>.json` in Great Expectations' own format; every expectation's `meta` names its
-rule, its severity and its advice. `EVENKEEL_EXPECTATIONS` may name another folder. The code digest covers suites, so
-`spark.code.suites_folder` says where they are.
+A suite is a file `expectations/<table>.json` in Great Expectations' own format, with its own field `severity`; every
+expectation's `meta` names its rule and its advice. What would mean something else here than there is refused.
+`EVENKEEL_EXPECTATIONS` may name another folder. The code digest covers suites, so `spark.code.suites_folder` says where
+they are.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import json
 import logging
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,13 @@ SUITES = ("broker_reports", TOPICS, "namespace_bundles", "bundle_ownership", "cl
 
 OF_CYCLE = ("cluster", "cycle_at")
 
+REJECT = "reject"
+QUARANTINE = "quarantine"
+WARN = "warn"
+SEVERITIES = (REJECT, QUARANTINE, WARN)
+_OF_GX = {"critical": QUARANTINE, "warning": REJECT, "info": WARN}
+"""Severity by Great Expectations' own field."""
+
 # Types that single rows break; only those can reject.
 BY_ROW = {
     "expect_column_values_to_not_be_null",
@@ -40,6 +48,8 @@ BY_ROW = {
     "expect_column_values_to_match_regex",
 }
 WHOLE = {"expect_compound_columns_to_be_unique"}
+_BOUNDS, _STRICT = ("min_value", "max_value"), ("strict_min", "strict_max")
+_MEMBERS = {"type", "kwargs", "meta", "severity", "id", "notes", "description", "rendered_content"}
 
 
 class SuiteError(EvenkeelError):
@@ -83,24 +93,25 @@ def columns_of(rule: ValidationRule) -> list[str]:
     """Return the columns that an expectation names, also in its `row_condition`, and those within which rows are
     unique."""
     kwargs = rule.definition["kwargs"]
-    words = re.findall(r"\w+", json.dumps(kwargs.get("row_condition")))
     named = [kwargs["column"]] if "column" in kwargs else [*OF_CYCLE, *kwargs["column_list"]]
-    return [*named, *(name for name in TABLES[rule.table].column_names() if name in words)]
+    return [*named, *_conditional(rule)]
+
+
+def _conditional(rule: ValidationRule) -> list[str]:
+    """Return the columns in the rule's `row_condition`."""
+    words = re.findall(r"\w+", json.dumps(rule.definition["kwargs"].get("row_condition")))
+    return [name for name in TABLES[rule.table].column_names() if name in words]
 
 
 def _rule(path: Path, table: str, expectation: Mapping[str, Any]) -> ValidationRule:
-    meta, kind = expectation.get("meta", {}), expectation.get("type")
-    name, severity = meta.get("rule"), meta.get("severity")
-    if not name or severity not in SEVERITIES:
-        raise SuiteError(f"{path}: {kind} needs meta.rule and meta.severity (one of {', '.join(SEVERITIES)})")
+    meta, kind, kwargs = expectation.get("meta", {}), str(expectation.get("type")), expectation.get("kwargs", {})
+    name, severity = meta.get("rule"), _OF_GX.get(str(expectation.get("severity")))
+    if not name or severity is None or "severity" in meta:
+        meaning = ", ".join(f"{word} ({consequence})" for word, consequence in _OF_GX.items())
+        raise SuiteError(f"{path}: {kind} needs meta.rule, and beside `type` its own `severity`: one of {meaning}")
     if kind not in BY_ROW | WHOLE or (severity == REJECT and kind not in BY_ROW):
         known = ", ".join(sorted(BY_ROW if severity == REJECT else BY_ROW | WHOLE))
         raise SuiteError(f"{path}: rule {name} ({severity}) is of type {kind}; possible are {known}")
-    if table == TOPICS and "row_condition" in expectation["kwargs"]:
-        raise SuiteError(
-            f"{path}: rule {name} has a row_condition, which rules on {TOPICS} cannot have: of very many topics Spark "
-            "filters the rows"
-        )
     units = {column.name: column.unit for column in TABLES[table].columns}
     rule = ValidationRule(
         name=name,
@@ -108,19 +119,47 @@ def _rule(path: Path, table: str, expectation: Mapping[str, Any]) -> ValidationR
         severity=severity,
         advice=meta.get("advice", ""),
         kind="expectation",
-        unit=units.get(expectation["kwargs"].get("column", "")) or None,
-        definition={"type": kind, "kwargs": expectation["kwargs"]},
+        unit=units.get(kwargs.get("column", "")) or None,
+        definition={"type": kind, "kwargs": kwargs},
     )
+    for fault in _faults(rule, {*expectation}):
+        raise SuiteError(f"{path}: rule {name} {fault}")
     unknown = set(columns_of(rule)) - set(TABLES[table].column_names())
     if unknown:
         raise SuiteError(f"{path}: rule {name} names column {min(unknown)}, which {table} does not have")
     return rule
 
 
-REJECT = "reject"
-QUARANTINE = "quarantine"
-WARN = "warn"
-SEVERITIES = (REJECT, QUARANTINE, WARN)
+def _faults(rule: ValidationRule, members: Set[str]) -> list[str]:
+    """Return what Great Expectations takes and what would mean something else here."""
+    kwargs, columns = rule.definition["kwargs"], {column.name: column for column in TABLES[rule.table].columns}
+    unread, values = (members - _MEMBERS) | ({*kwargs} & {"ignore_row_if"}), kwargs.get("value_set", [""])
+    figures = [name for name in _conditional(rule) if name in columns and columns[name].type == "double"]
+    numbers, switches = ([kwargs.get(name) for name in names] for names in (_BOUNDS, _STRICT))
+    faults = {
+        "names no column": {*kwargs}.isdisjoint(("column", "column_list")),
+        f"has {', '.join(sorted(unread))}, which is not read here": unread,
+        "has a parameter, or a condition that is not text": any(isinstance(each, dict) for each in kwargs.values()),
+        "has a bound that is not a number": not all(isinstance(bound, int | float | None) for bound in numbers),
+        "has a strict_min or strict_max that is neither true nor false": not all(
+            isinstance(switch, bool | None) for switch in switches
+        ),
+        "has a value_set that is not of texts alone, or of numbers alone": (
+            None in values or len({isinstance(value, str) for value in values}) != 1
+        ),
+        f"has a row_condition, which rules on {TOPICS} cannot have: of very many topics Spark filters the rows": (
+            "row_condition" in kwargs and rule.table == TOPICS
+        ),
+        "has a row_condition without `condition_parser`: write pandas, in which the rows are checked": (
+            "row_condition" in kwargs and kwargs.get("condition_parser") != "pandas"
+        ),
+        "has a row_condition on a figure: it may be NaN, which counts as infinite here": figures,
+        "is on columns that may all be NULL: Great Expectations passes over such rows, and they count here": all(
+            name in columns and columns[name].nullable for name in kwargs.get("column_list", OF_CYCLE)
+        ),
+    }
+    return [fault for fault, is_so in faults.items() if is_so]
+
 
 _SAMPLE = 10
 _NAME_LENGTH = 200
@@ -299,7 +338,12 @@ def _validated(batch: Any, table: str, rules: Sequence[ValidationRule], form: An
     """Return rule name -> its result with `success`; raises SuiteError for a rule that cannot be checked."""
     import great_expectations as gx
 
-    suite = gx.ExpectationSuite(name=table, expectations=[expectation_of(rule) for rule in rules])
+    try:
+        suite = gx.ExpectationSuite(name=table, expectations=[expectation_of(rule) for rule in rules])
+    except ValueError as error:
+        raise SuiteError(
+            f"Great Expectations refuses expectations/{table}.json: {' '.join(str(error).split())}"
+        ) from None
     results = {}
     for each in batch.validate(suite, result_format=form).results:
         name = each.expectation_config.meta["rule"]
@@ -316,10 +360,11 @@ def _validated(batch: Any, table: str, rules: Sequence[ValidationRule], form: An
 
 def expectation_of(rule: ValidationRule) -> dict[str, Any]:
     """Return the rule in Great Expectations' own form. Rows of several cycles are unique only within their cycle."""
+    (severity,) = (word for word, consequence in _OF_GX.items() if consequence == rule.severity)
     kwargs = dict(rule.definition["kwargs"])
     if "column_list" in kwargs:
         kwargs["column_list"] = [*dict.fromkeys((*OF_CYCLE, *kwargs["column_list"]))]
-    return {"type": rule.definition["type"], "kwargs": kwargs, "meta": {"rule": rule.name}}
+    return {"type": rule.definition["type"], "kwargs": kwargs, "meta": {"rule": rule.name}, "severity": severity}
 
 
 def _to_pandas(rows: pa.Table) -> Any:

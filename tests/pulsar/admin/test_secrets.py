@@ -29,7 +29,7 @@ def test_the_token_stands_in_the_variable_or_in_a_file(tmp_path: Path) -> None:
     ("environment", "words"),
     [
         ({"EVENKEEL_TOKEN_EAST": "abc", "EVENKEEL_TOKEN_EAST_FILE": "/x"}, "both EVENKEEL_TOKEN_EAST and"),
-        ({"EVENKEEL_TOKEN_EAST_FILE": "/dev/null/t"}, "_EAST_FILE names /dev/null/t, which cannot be read: Not"),
+        ({"EVENKEEL_TOKEN_EAST_FILE": "/dev/null/t"}, "_EAST_FILE names a file that cannot be read: Not"),
         ({"EVENKEEL_TOKEN_EAST": "a b"}, "EVENKEEL_TOKEN_EAST: the token holds blanks"),
     ],
 )

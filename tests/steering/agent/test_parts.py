@@ -1,5 +1,6 @@
 """The small parts: pace, clock, pause, lanes, what the ledger keeps."""
 
+import os
 import stat
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -72,6 +73,22 @@ def test_an_agent_closes_the_folder_that_it_makes_for_its_ledger(
     (folder,) = tmp_path.iterdir()
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert (folder / "agent" / "lab.db").is_file()
+
+
+def test_only_the_agents_user_may_read_its_ledger(tmp_path: Path) -> None:
+    """Bodies of commands are in it; one of an earlier version, which others may read, is mended as it is opened."""
+    path, before = tmp_path / "l.db", os.umask(0o022)
+    try:
+        for _ in range(2):
+            ledger = Ledger(path, "lab", "a")
+            ledger.receive(command(1), NOW)
+            modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in tmp_path.iterdir()}
+            assert {"l.db", "l.db-wal", "l.db.lock"} <= {*modes}
+            assert {*modes.values()} == {0o600}, modes
+            ledger.close()
+            path.chmod(0o644)
+    finally:
+        os.umask(before)
 
 
 def test_of_several_controls_the_one_made_last_holds(tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def address_in(url: str) -> Address:
     path."""
     parts = _split(url)
     if "@" in parts.netloc:
-        raise SettingsError(f"the admin address of host {parts.hostname} holds credentials: give a token instead")
+        raise SettingsError("an admin address holds credentials: give a token instead")
     if parts.scheme not in _PORTS:
         raise SettingsError(f"admin address {url!r} is not an http:// or https:// address")
     prefix = parts.path.rstrip("/")

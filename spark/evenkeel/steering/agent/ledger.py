@@ -364,11 +364,15 @@ class LedgerFile:
 
 
 def _own(path: Path) -> BaseFileLock:
-    """Take the lock beside the ledger; its file holds the id of this process."""
+    """Take the lock beside the ledger, whose files only its user may read; its file holds the id of this process."""
     lock_file = Path(f"{path}.lock")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         lock = acquired(lock_file, mode=0o600, on_acquired=_write_pid)
+        for file in (path, Path(f"{path}-wal"), Path(f"{path}-shm")) if lock is not None else ():
+            if file == path or file.exists():
+                file.touch(mode=0o600)
+                file.chmod(0o600)  # made by an earlier version, or under another umask
     except OSError as error:
         raise LedgerError(
             f"ledger {path} cannot be made or opened: {error.strerror}. Name another (--ledger)."
