@@ -16,7 +16,7 @@ from evenkeel.plan_splits.rules.planner_splits import PlannerSplitView, decide_p
 from evenkeel.planner.memory import WantedSplit
 from evenkeel.planner.view import BundleFigures
 from evenkeel.settings import Settings
-from tests.examples import at_most
+from tests.examples import at_most, reached, reaching
 
 AT = datetime(2026, 11, 21, 8, 27, tzinfo=UTC)
 MIB = 1_048_576.0
@@ -243,6 +243,7 @@ def test_where_brokers_take_no_positions_or_one_part_will_do_pulsars_algorithm_c
         assert "a broker has room for 36.4 % of its load" in verdict.sentence()
 
 
+@reaching()
 @given(st.integers(0, 10_000), st.integers(2, 6), st.integers(2, 40))
 @at_most(200)
 def test_no_split_of_one_topic_none_above_the_maximum_or_the_budget_and_order_changes_nothing(
@@ -270,6 +271,7 @@ def test_no_split_of_one_topic_none_above_the_maximum_or_the_budget_and_order_ch
         {"loadBalancerNamespaceMaximumBundles": most_bundles, "evenkeelMaxSplitsPerCycle": chance.choice([0, 1, 3, -1])}
     )
     found = decide_planner_splits(wanted, view, asked)
+    reached(any(split is not None for _, split in found))
     assert sorted(verdict.subject for verdict, _ in found) == sorted(names)
     bundles = dict.fromkeys("abc", 2)
     for verdict, split in found:

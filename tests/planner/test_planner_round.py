@@ -18,7 +18,7 @@ from evenkeel.planner import round as planner_round
 from evenkeel.planner.verdicts import TARGET
 from evenkeel.planner.view_from_rows import bundle_figures, view_of
 from tests.cycle.rows import MIB, as_read, report
-from tests.examples import at_most
+from tests.examples import at_most, reached, reaching
 from tests.planner.planner_rows import BROKERS, ON, Tables, act, any_rows, used
 from tests.planner.planner_rows import given as tables
 
@@ -49,24 +49,28 @@ def rule_of_cluster(made: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
     return str(rule)
 
 
+@reaching()
 @given(any_rows())
 @at_most(300)
 def test_any_cluster_gets_a_plan_or_a_reason_and_a_second_cycle_goes_on_from_it(found: Tables) -> None:
     gets_a_plan_or_a_reason(found)
 
 
-@given(any_rows(guarded=True))
+@reaching()
+@given(any_rows(guarded=True, lopsided=True))
 @at_most(300)
 def test_no_guard_has_to_hold_what_the_planner_asks(found: Tables) -> None:
     needs_no_guard(found)
 
 
+@reaching()
 @given(any_rows())
 @at_most(100)
 def test_moves_go_where_the_rules_allow(found: Tables) -> None:
     moves_where_the_rules_allow(found)
 
 
+@reaching()
 @given(any_rows(), st.randoms())
 @at_most(100)
 def test_the_order_of_rows_changes_nothing(found: Tables, chance: Random) -> None:
@@ -85,6 +89,7 @@ def test_a_thousand_clusters_hold_every_hard_rule(found: Tables, chance: Random)
 
 def gets_a_plan_or_a_reason(found: Tables) -> None:
     first = planner_round.decide(KEY, found)
+    reached(any(row["subject_kind"] == "bundle" for row in first["planner_targets"]))
     assert {row["subject_kind"] for row in first["planner_targets"]} >= {"cluster"}
     for row in (*first["planner_targets"], *first["planner_findings"]):
         assert row["sentence"].endswith(".")
@@ -101,15 +106,17 @@ def gets_a_plan_or_a_reason(found: Tables) -> None:
 def needs_no_guard(found: Tables) -> None:
     made = decided(found)
     planned = {bundle for bundle, _, _ in moves(made)}
+    reached(bool(planned))
     held = [row for row in made.rows["guard_decisions"] if row["subject"] in planned and row["outcome"] == "held"]
     assert not HARD & {row["rule"] for row in held}, held
 
 
 def moves_where_the_rules_allow(found: Tables) -> None:
     of_cycle = reading.settings_of(found)
-    for row in planner_round.decide(KEY, found)["planner_targets"]:
-        if row["outcome"] not in ("unload", "planned", "placed"):
-            continue
+    targets = planner_round.decide(KEY, found)["planner_targets"]
+    moved = [row for row in targets if row["outcome"] in ("unload", "planned", "placed")]
+    reached(bool(moved))
+    for row in moved:
         destination = row["destination"]
         assert destination != row["broker"]
         assert destination not in of_cycle.evenkeelDrainingBrokers | of_cycle.evenkeelFrozenBrokers
@@ -120,7 +127,9 @@ def moves_where_the_rules_allow(found: Tables) -> None:
 
 def is_the_same_in_any_order(found: Tables, chance: Random) -> None:
     mixed = {name: chance.sample(own, len(own)) for name, own in found.items()}
-    assert repr(planner_round.decide(KEY, mixed)) == repr(planner_round.decide(KEY, found))
+    made = planner_round.decide(KEY, found)
+    reached(any(row["subject_kind"] == "bundle" for row in made["planner_targets"]))
+    assert repr(planner_round.decide(KEY, mixed)) == repr(made)
 
 
 def uneven(**settings: Any) -> Tables:
