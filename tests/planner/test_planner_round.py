@@ -202,6 +202,43 @@ def test_a_broker_that_may_not_give_all_gives_first_what_takes_most_off_it_whate
     assert len(gone) == 2
 
 
+@pytest.mark.parametrize("budget", [1, 2])
+def test_a_plan_promises_what_its_budget_lets_go(budget: int) -> None:
+    made = planner_round.decide(KEY, uneven(**{**WITHOUT_BUDGETS, "evenkeelMaxUnloadsPerCycle": budget}))
+    due = [row for row in made["planner_targets"] if row["outcome"] == "unload"]
+    assert len(due) == budget
+    assert any(row["outcome"] == "planned" for row in made["planner_targets"]), "more is wanted"
+    state = planner_round.memory_of(as_read(made["strategy_state"]))
+    assert state.promises.keys() == {BROKERS[0]}
+    promise = state.promises[BROKERS[0]]
+    assert promise.gain == pytest.approx(math.fsum(row["numbers"]["gain"] for row in due))
+    assert promise.before == pytest.approx(0.59)
+    assert promise.load == pytest.approx((1.0 - promise.gain / 0.59) * 59.0 * 2 * MIB)
+
+
+@pytest.mark.parametrize("manager", ["modular", "extensible"])
+def test_memory_counts_where_the_load_manager_counts_it(manager: str) -> None:
+    """High memory and low CPU, of which the modular manager knows nothing."""
+    name = {"modular": "ModularLoadManagerImpl", "extensible": "ExtensibleLoadManagerImpl"}[manager]
+    found = uneven(loadManagerClassName=name, loadBalancerMemoryResourceWeight=1.0)
+    found["cycle"][0]["manager"] = manager
+    rows = [row | {"memory_usage": 95.0, "memory_limit": 100.0} for row in found["broker_reports"]]
+    plain, full = (
+        view_of({**found, "broker_reports": reports}, reading.settings_of(found))[0].brokers
+        for reports in (found["broker_reports"], rows)
+    )
+    assert (full == plain) == (manager == "modular")
+    assert {usages.usages.get("memory") for usages in full.values()} == {None if manager == "modular" else 0.95}
+
+
+def test_a_busy_bundle_without_samples_counts_by_its_latest_figures() -> None:
+    found = uneven()
+    bundles = [{**row, "short_samples": 0, "short_msg_throughput_in": 0.0} for row in found["bundle_load"]]
+    view, _ = view_of({**found, "bundle_load": bundles}, reading.settings_of(found))
+    assert [one.average for one in view.bundles] == [one.figures for one in view.bundles]
+    assert max(one.average.traffic for one in view.bundles) == 14 * MIB
+
+
 def test_where_nothing_is_to_do_nothing_is_done() -> None:
     bundles = [used(n, BROKERS[n % 3], 5 * MIB) for n in range(12)]
     found = tables([report(name, 40.0) for name in BROKERS[:3]], bundles)
