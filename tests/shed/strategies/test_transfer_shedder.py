@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenkeel.model.bundles import namespace_of
+from evenkeel.model.consideration import Alternative
 from evenkeel.model.load import BrokerLoadData, BrokerReport, BundleStats, ExtensibleLoad, Policies, TopBundle
 from evenkeel.settings import Settings
 from evenkeel.shed.schedule import TransferRound, run_transfers
@@ -213,6 +214,27 @@ def test_old_load_data_does_not_count(age_ms: int, note: tuple[str, ...]) -> Non
     made = shed(cluster(0.9, 0.1, age_ms=age_ms))
     assert made.notes == note
     assert (made.mean is None) is bool(note)
+    if note:
+        assert {(row.rule, row.measured, row.threshold, row.unit) for row in made.considered} == {
+            ("all_outdated", age_ms, 1_800_000, "ms"), ("outdated", age_ms, 1_800_000, "ms"),
+        }  # fmt: skip
+
+
+def test_a_receiver_that_a_filter_removed_is_shown_with_the_reason() -> None:
+    load = cluster(0.9, 0.1)
+    other = {**load.brokers, "b2:8080": replace(load.brokers["b2:8080"], load_manager="ModularLoadManagerImpl")}
+    made = shed(replace(load, brokers=other))
+    assert made.transfers == ()
+    bundles = [row for row in made.considered if row.subject_kind == "bundle"]
+    assert bundles
+    assert {(row.rule, row.alternatives) for row in bundles} == {
+        ("other_load_manager", (Alternative("b2:8080", "removed", "other_load_manager", 0.1),))
+    }
+    wished = replace(load, wished=frozenset(one.bundle for one in load.top_bundles["b1:8080"]))
+    rows = [row for row in shed(wished).considered if row.rule == "wished"]
+    assert {row.alternatives for row in rows} == {(Alternative("b2:8080", "removed", "wished", 0.1),)}
+    kept = [row for row in shed(load).considered if row.rule == "too_heavy"]
+    assert {row.alternatives for row in kept} == {()}
 
 
 def test_one_available_broker_without_load_data_stops_the_round() -> None:
