@@ -75,12 +75,12 @@ def extensible_clusters(draw: st.DrawFn, *, lopsided: bool = False) -> Extensibl
         due = {"updated_at": NOW - 1_000, "topics": 10}
         loads = {b: replace(one, weighted_max_ema=usages[b], **due) for b, one in loads.items()}
     load = ExtensibleLoad(
-        brokers={broker: _registered(draw, broker) for broker in brokers},
+        brokers={broker: _registered(draw, broker, most_alike=lopsided) for broker in brokers},
         loads=loads,
         top_bundles=tops,
-        not_owned=frozenset(b for b in bundles if draw(st.integers(0, 9)) == 0),
-        recently_unloaded={b: NOW - 60_000 for b in bundles if draw(st.integers(0, 5)) == 0},
-        wished=frozenset(b for b in bundles if draw(st.integers(0, 9)) == 0),
+        not_owned=frozenset(b for b in bundles if draw(st.integers(0, 9)) == 9),
+        recently_unloaded={b: NOW - 60_000 for b in bundles if draw(st.integers(0, 5)) == 5},
+        wished=frozenset(b for b in bundles if draw(st.integers(0, 9)) == 9),
     )
     cooling = {b: NOW - draw(st.sampled_from([600_000, 60_000])) for b in brokers if draw(st.integers(0, 19)) == 0}
     ownerless = tuple(bundle for bundle in bundles if owner[bundle] is None)
@@ -126,11 +126,12 @@ def _load(draw: st.DrawFn, owned: list[BundleStats]) -> BrokerLoadData:
     )
 
 
-def _registered(draw: st.DrawFn, broker: str) -> BrokerReport:
+def _registered(draw: st.DrawFn, broker: str, *, most_alike: bool) -> BrokerReport:
+    others = 30 if most_alike else 9
     return BrokerReport(
         broker,
-        version=draw(st.sampled_from(["4.2.4", "4.2.4", "4.2.4", "4.2.3", None])),
-        load_manager=draw(st.sampled_from([MANAGER] * 9 + ["ModularLoadManagerImpl"])),
+        version=draw(st.sampled_from([*["4.2.4"] * (others // 3), "4.2.3", None])),
+        load_manager=draw(st.sampled_from([MANAGER] * others + ["ModularLoadManagerImpl"])),
     )
 
 
