@@ -3,9 +3,11 @@
 Either way they are the same in every run, however slow the machine is.
 """
 
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, event, settings
 
 ALL, QUICK = 60, 20
 _SAME = {"deadline": None, "derandomize": True, "suppress_health_check": [HealthCheck.too_slow]}
@@ -21,3 +23,29 @@ def load_profile(*, is_quick: bool) -> None:
 def at_most(number: int, **more: Any) -> settings:
     """Settings of a property that is tried on so many examples, or on a third of them."""
     return settings(max_examples=number * settings().max_examples // ALL, **more)
+
+
+_REACHED: list[bool] = []
+
+
+def reached(is_reached: bool) -> None:
+    """Count the example; True if it reaches the rule that the property is about."""
+    event("reaches the rule" if is_reached else "does not reach the rule")
+    _REACHED.append(is_reached)
+
+
+def reaching(share: float = 0.3) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Decorate a property, above `given`: it fails if too few of its examples reach its rule, so holds vacuously."""
+
+    def decorate(holds: Callable[..., None]) -> Callable[..., None]:
+        @wraps(holds)
+        def run(*args: Any, **more: Any) -> None:
+            _REACHED.clear()
+            holds(*args, **more)
+            counted = f"{sum(_REACHED)} of {len(_REACHED)} examples reach the rule"
+            assert _REACHED, counted
+            assert sum(_REACHED) >= share * len(_REACHED), counted
+
+        return run
+
+    return decorate

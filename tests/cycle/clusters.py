@@ -45,18 +45,23 @@ class Cluster:
 
 
 @st.composite
-def clusters(draw: st.DrawFn) -> Cluster:
-    brokers = [f"b{i}.eu:8080" for i in range(1, draw(st.sampled_from([4, 3, 2, 5, 1])) + 1)]
-    counts = {f"t/n{i}": draw(st.sampled_from([3, 5, 4, 2, 1])) for i in range(draw(st.sampled_from([2, 3, 1])))}
+def clusters(draw: st.DrawFn, *, lopsided: bool = False) -> Cluster:
+    """Clusters of any kind. Where they are lopsided, the first broker is the busiest and has half of the bundles."""
+    brokers = [f"b{i}.eu:8080" for i in range(1, draw(st.sampled_from([4, 3, 2, 5, 1][: 4 if lopsided else 5])) + 1)]
+    sizes = [8, 5, 6] if lopsided else [3, 5, 4, 2, 1]
+    counts = {f"t/n{i}": draw(st.sampled_from(sizes)) for i in range(draw(st.sampled_from([2, 3, 1])))}
     boundaries = {namespace: initial_boundaries(count) for namespace, count in counts.items()}
     bundles = [bundle_name(ns, found) for ns, bounds in boundaries.items() for found in ranges_of(bounds)]
-    owners = {bundle: draw(st.sampled_from([*brokers, None])) for bundle in bundles}
+    choices = [*brokers[:1] * len(brokers), *brokers[1:]] if lopsided else [*brokers, None]
+    owners = {bundle: draw(st.sampled_from(choices)) for bundle in bundles}
     figures = {bundle: draw(stats) for bundle in bundles}
     histories = {bundle: updated(None, figures[bundle]) for bundle in bundles if draw(st.integers(0, 9)) > 0}
     reports = {
         broker: _report(draw, broker, {b: figures[b] for b, owner in owners.items() if owner == broker})
         for broker in brokers
     }
+    if lopsided:
+        reports[brokers[0]] = replace(reports[brokers[0]], cpu=ResourceUsage(97.0, 100.0))
     recent = {bundle: NOW - 60_000 for bundle in bundles if draw(st.integers(0, 4)) == 0}
     load = LoadData(
         brokers=reports,

@@ -45,30 +45,46 @@ class ExtensibleCluster:
 
 
 @st.composite
-def extensible_clusters(draw: st.DrawFn) -> ExtensibleCluster:
+def extensible_clusters(draw: st.DrawFn, *, lopsided: bool = False) -> ExtensibleCluster:
+    """Clusters of any kind. Where they are lopsided, the first broker is the busiest, has half of the bundles, and a
+    round of shedding is due."""
     brokers = [f"b{i}.eu:8080" for i in range(1, draw(st.sampled_from([3, 4, 2, 6])) + 1)]
     bundles = [
         bundle_name(f"t/n{i}", found)
         for i in range(3)
-        for found in ranges_of(initial_boundaries(draw(st.integers(1, 6))))
+        for found in ranges_of(initial_boundaries(draw(st.integers(3 if lopsided else 1, 6))))
     ]
-    owner = {bundle: draw(st.sampled_from([*brokers, None])) for bundle in bundles}
+    choices = [*brokers[:1] * len(brokers), *brokers, None, None] if lopsided else [*brokers, None]
+    owner = {bundle: draw(st.sampled_from(choices)) for bundle in bundles}
     figures = {bundle: _stats(draw) for bundle in bundles}
     settings, policies = _settings(draw), _policies(draw)
+    if lopsided:
+        policies = draw(st.sampled_from([Policies(), policies]))
+        target, most = draw(st.sampled_from([0.0, 0.1, 0.25])), draw(st.sampled_from([3, 1]))
+        settings = settings.with_values(
+            {"loadBalancerBrokerLoadTargetStd": target, "loadBalancerMaxNumberOfBrokerSheddingPerCycle": most}
+        )
     owners = {b: tuple(bundle for bundle in bundles if owner[bundle] == b) for b in brokers}
     present = PoliciesPresent(policies)
     tops = {b: top_bundles({x: figures[x] for x in owned}, 10, present, settings) for b, owned in owners.items()}
+    loads = {
+        b: _load(draw, [figures[x] for x in owners[b]]) for b in brokers if lopsided or draw(st.integers(0, 19)) > 0
+    }
+    if lopsided:
+        usages = {b: 0.95 if b == brokers[0] else draw(st.sampled_from([0.1, 0.2, 0.5])) for b in brokers}
+        due = {"updated_at": NOW - 1_000, "topics": 10}
+        loads = {b: replace(one, weighted_max_ema=usages[b], **due) for b, one in loads.items()}
     load = ExtensibleLoad(
-        brokers={broker: _registered(draw, broker) for broker in brokers},
-        loads={b: _load(draw, [figures[x] for x in owners[b]]) for b in brokers if draw(st.integers(0, 19)) > 0},
+        brokers={broker: _registered(draw, broker, most_alike=lopsided) for broker in brokers},
+        loads=loads,
         top_bundles=tops,
-        not_owned=frozenset(b for b in bundles if draw(st.integers(0, 9)) == 0),
-        recently_unloaded={b: NOW - 60_000 for b in bundles if draw(st.integers(0, 5)) == 0},
-        wished=frozenset(b for b in bundles if draw(st.integers(0, 9)) == 0),
+        not_owned=frozenset(b for b in bundles if draw(st.integers(0, 9)) == 9),
+        recently_unloaded={b: NOW - 60_000 for b in bundles if draw(st.integers(0, 5)) == 5},
+        wished=frozenset(b for b in bundles if draw(st.integers(0, 9)) == 9),
     )
     cooling = {b: NOW - draw(st.sampled_from([600_000, 60_000])) for b in brokers if draw(st.integers(0, 19)) == 0}
     ownerless = tuple(bundle for bundle in bundles if owner[bundle] is None)
-    state = TransferState(draw(st.integers(0, 5)), cooling)
+    state = TransferState(draw(st.integers(2 if lopsided else 0, 5)), {} if lopsided else cooling)
     return ExtensibleCluster(load, owners, ownerless, policies, state, settings)
 
 
@@ -110,11 +126,12 @@ def _load(draw: st.DrawFn, owned: list[BundleStats]) -> BrokerLoadData:
     )
 
 
-def _registered(draw: st.DrawFn, broker: str) -> BrokerReport:
+def _registered(draw: st.DrawFn, broker: str, *, most_alike: bool) -> BrokerReport:
+    others = 30 if most_alike else 9
     return BrokerReport(
         broker,
-        version=draw(st.sampled_from(["4.2.4", "4.2.4", "4.2.4", "4.2.3", None])),
-        load_manager=draw(st.sampled_from([MANAGER] * 9 + ["ModularLoadManagerImpl"])),
+        version=draw(st.sampled_from([*["4.2.4"] * (others // 3), "4.2.3", None])),
+        load_manager=draw(st.sampled_from([MANAGER] * others + ["ModularLoadManagerImpl"])),
     )
 
 

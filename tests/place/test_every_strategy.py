@@ -13,6 +13,7 @@ from evenkeel.place.strategies.round_robin_broker_selector import EXCLUDED, IN_T
 from evenkeel.settings import registry
 from evenkeel.settings.keys.balancing import PLACEMENTS
 from tests.cycle.clusters import Cluster, clusters
+from tests.examples import reached, reaching
 
 
 def test_the_registry_is_what_an_operator_may_name() -> None:
@@ -38,6 +39,7 @@ def test_declared_keys_exist_and_what_is_remembered_belongs_to_the_strategy(name
     assert len(names) == len(set(names))
 
 
+@reaching()
 @given(cluster=clusters(), name=st.sampled_from([*MODULAR]))
 def test_its_verdicts_are_given_by_its_own_rules_and_its_state_has_its_own_figures(cluster: Cluster, name: str) -> None:
     settings = cluster.settings.with_values({"loadBalancerLoadPlacementStrategy": name})
@@ -45,6 +47,8 @@ def test_its_verdicts_are_given_by_its_own_rules_and_its_state_has_its_own_figur
     placing = PlacementRound(cluster.load, cluster.policies, settings)
     rules = (*strategy.rules, IN_TURNS)  # namespaces excluded from shedding are always placed in turns
     own = {rule for pair in rules for rule in (pair.filtered, pair.of_all_allowed)}
-    for placement in placing.place_ownerless(cluster.ownerless):
+    placed = placing.place_ownerless(cluster.ownerless)
+    reached(any(placement.considered.by in own for placement in placed))
+    for placement in placed:
         assert placement.considered.outcome in ("refused", "skipped") or placement.considered.by in own
     assert {figure for figure in placing.state if not figure.startswith(EXCLUDED)} <= set(strategy.remembers)

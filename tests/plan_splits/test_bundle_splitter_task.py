@@ -77,6 +77,19 @@ def test_exactly_the_limit_is_not_split() -> None:
     assert (row.outcome, row.rule, row.margin) == ("kept", "below_limits", 0)
 
 
+def test_a_limit_of_no_sessions_is_off() -> None:
+    stats = {FULL: BundleStats(topics=10, consumers=1_000, producers=1)}
+    brokers = {**reports(), "b1:8080": BrokerReport("b1:8080", stats=stats, bundles=frozenset(stats))}
+    (row,) = split(brokers).considered
+    assert (row.outcome, row.rule, row.measured, row.threshold) == ("split", "sessions_over_limit", 1_001, 1_000)
+    for limit in (0, -1):
+        done = split(brokers, loadBalancerNamespaceBundleMaxSessions=limit)
+        assert done.splits == ()
+        (row,) = done.considered
+        assert (row.rule, row.setting, row.measured) == ("below_limits", "loadBalancerNamespaceBundleMaxTopics", 10)
+        assert row.numbers == {"topics": 10, "rate": 0, "throughput": 0}
+
+
 def test_a_bundle_that_is_gone_is_refused_and_keeps_its_history() -> None:
     boundaries = {"t/n": initial_boundaries(2)}
     assert refusals(split(reports(), boundaries)) == ["bundle_gone"]

@@ -18,6 +18,7 @@ from evenkeel.plan_splits.rules.default_namespace_bundle_split_strategy import (
 )
 from evenkeel.settings import Settings
 from tests.cycle.clusters import Cluster, clusters, shuffled
+from tests.examples import reached, reaching
 
 BUNDLES = [bundle_name("t/n", found) for found in ranges_of(initial_boundaries(4))]
 COUNTS = {"t/n": 4}
@@ -139,17 +140,21 @@ def test_with_the_switch_off_the_state_stays() -> None:
 
 def of_cluster(cluster: Cluster, hits: dict[str, float]) -> ExtensibleSplits:
     counts = {namespace: len(bounds) - 1 for namespace, bounds in cluster.boundaries.items()}
-    settings = cluster.settings.with_values({"loadBalancerNamespaceBundleSplitConditionHitCountThreshold": 1})
+    settings = cluster.settings.with_values(
+        {"loadBalancerNamespaceBundleSplitConditionHitCountThreshold": 1, "loadBalancerNamespaceMaximumBundles": 128}
+    )
     return decide_splits(cluster.load.brokers, {HITS: hits}, View(bundle_counts=counts), settings)
 
 
-@given(cluster=clusters(), data=st.data())
+@reaching()
+@given(cluster=clusters(lopsided=True), data=st.data())
 def test_for_any_cluster_rows_splits_and_state_agree_and_order_changes_nothing(
     cluster: Cluster, data: st.DataObject
 ) -> None:
     bundles = sorted(bundle for report in cluster.load.brokers.values() for bundle in report.stats)
     hits = {bundle: 1.0 for bundle in bundles if data.draw(st.booleans())}
     made = of_cluster(cluster, hits)
+    reached(bool(made.splits))
     assert of_cluster(shuffled(data, cluster), dict(reversed(hits.items()))) == made
     assert sorted(row.subject for row in made.considered) == bundles
     assert {row.subject for row in made.considered if row.outcome == "split"} == {one.bundle for one in made.splits}

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from evenkeel.plan_splits.rules.planner_positions import positions_between
 from evenkeel.plan_splits.rules.planner_splits import parts_of
-from tests.examples import at_most
+from tests.examples import at_most, reached, reaching
 
 ROUNDING = 1.0 + 1e-9
 
@@ -63,6 +63,7 @@ def fewest(loads: list[float], stay: float, leave: float) -> int:
     return 0
 
 
+@reaching()
 @given(st.integers(0, 10_000), st.integers(1, 9), st.floats(0.05, 1.2), st.floats(0.05, 1.0))
 @at_most(300)
 def test_parts_have_room_and_cuts_are_the_fewest_in_any_order_of_rows(
@@ -73,6 +74,7 @@ def test_parts_have_room_and_cuts_are_the_fewest_in_any_order_of_rows(
     loads = [chance.choice([1.0, 2.0, 5.0, 20.0]) for _ in hashes]
     most_stays, most_leaves = max(stay, leave) * sum(loads), leave * sum(loads)
     cuts = positions_between(hashes, loads, most_stays, most_leaves)
+    reached(bool(cuts))
     assert list(cuts) == sorted(set(cuts))
     assert all(0 < cut <= hashes[-1] for cut in cuts)
     parts: list[list[float]] = [[] for _ in range(len(cuts) + 1)]

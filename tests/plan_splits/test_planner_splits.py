@@ -1,5 +1,6 @@
 """The splits that the planner wants, decided on: each rule, the choice of the algorithm, and what never happens."""
 
+import math
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -12,11 +13,11 @@ from hypothesis import strategies as st
 
 from evenkeel.model.bundles import BundleRange, namespace_of, range_of
 from evenkeel.model.split_algorithms.split_option import BundleTopics, TopicLoads
-from evenkeel.plan_splits.rules.planner_splits import PlannerSplitView, decide_planner_splits, parts_of
+from evenkeel.plan_splits.rules.planner_splits import PlannerSplitView, decide_planner_splits, parts_of, topic_loads
 from evenkeel.planner.memory import WantedSplit
 from evenkeel.planner.view import BundleFigures
 from evenkeel.settings import Settings
-from tests.examples import at_most
+from tests.examples import at_most, reached, reaching
 
 AT = datetime(2026, 11, 21, 8, 27, tzinfo=UTC)
 MIB = 1_048_576.0
@@ -100,6 +101,17 @@ def test_the_extensible_manager_makes_one_cut() -> None:
     assert cuts[False] > 1 == cuts[True]
 
 
+MEASURED = {
+    "planner_cooled": (20 * MIB + 1024.0, 40 * MIB),
+    "planner_topics_unknown": (0.6, 0.48),
+    "planner_one_topic": (0.6, 0.48),
+    "planner_splits_per_cycle": (3, 2),
+    "planner_maximum_bundles": (129, 128),
+    "planner_target": (0.6, 0.48),
+}
+"""Of each rule, what it compares with what."""
+
+
 @pytest.mark.parametrize(
     ("view", "rule"),
     [
@@ -122,6 +134,8 @@ def test_the_extensible_manager_makes_one_cut() -> None:
 )
 def test_each_rule(view: PlannerSplitView, rule: str) -> None:
     assert rule_of(view) == rule
+    ((verdict, _),) = decide_planner_splits(WANTED, view, Settings())
+    assert (verdict.measured, verdict.threshold) == MEASURED.get(rule, (None, None))
 
 
 def test_switches_and_limits() -> None:
@@ -154,11 +168,19 @@ def test_the_hottest_come_first_where_the_budget_is_for_fewer() -> None:
         heavy=set(wanted),
         topics={HOT: topics(SPREAD), COOL: topics([(found + (1 << 31), rate, flow) for found, rate, flow in SPREAD])},
     )
-    found = decide_planner_splits(wanted, view, Settings().with_values({"evenkeelMaxSplitsPerCycle": 1}))
-    assert [(verdict.subject, verdict.rule) for verdict, _ in found] == [
-        (COOL, "planner_target"),
-        (HOT, "planner_splits_per_cycle"),
+    one = Settings().with_values({"evenkeelMaxSplitsPerCycle": 1})
+    found = decide_planner_splits(wanted, view, one)
+    assert [(verdict.subject, verdict.rule, verdict.measured, verdict.threshold) for verdict, _ in found] == [
+        (COOL, "planner_target", 0.9, 0.48),
+        (HOT, "planner_splits_per_cycle", 2, 1),
     ]
+    found = decide_planner_splits({HOT: wanted[HOT], COOL: wanted[COOL]._replace(level=0.8)}, view, one)
+    assert [verdict.subject for verdict, _ in found] == [HOT, COOL], "farther above its own level"
+
+
+def test_a_topic_counts_with_its_bytes_and_its_messages() -> None:
+    loads = TopicLoads.of([(1, 500.0, 10.0), (2, 0.0, 1000.0), (3, math.nan, 7.0), (4, 1.0, math.inf)])
+    assert topic_loads(loads, "cpu", 100.0) == [50_010.0, 1000.0, 7.0, 100.0]
 
 
 def test_a_part_has_the_load_of_the_topics_between_two_cuts() -> None:
@@ -243,6 +265,7 @@ def test_where_brokers_take_no_positions_or_one_part_will_do_pulsars_algorithm_c
         assert "a broker has room for 36.4 % of its load" in verdict.sentence()
 
 
+@reaching()
 @given(st.integers(0, 10_000), st.integers(2, 6), st.integers(2, 40))
 @at_most(200)
 def test_no_split_of_one_topic_none_above_the_maximum_or_the_budget_and_order_changes_nothing(
@@ -270,6 +293,7 @@ def test_no_split_of_one_topic_none_above_the_maximum_or_the_budget_and_order_ch
         {"loadBalancerNamespaceMaximumBundles": most_bundles, "evenkeelMaxSplitsPerCycle": chance.choice([0, 1, 3, -1])}
     )
     found = decide_planner_splits(wanted, view, asked)
+    reached(any(split is not None for _, split in found))
     assert sorted(verdict.subject for verdict, _ in found) == sorted(names)
     bundles = dict.fromkeys("abc", 2)
     for verdict, split in found:

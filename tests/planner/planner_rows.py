@@ -72,9 +72,10 @@ def given(
 
 
 @st.composite
-def any_rows(draw: st.DrawFn, *, guarded: bool = False) -> Tables:
-    """A cluster of any kind, also one that makes no sense. `guarded`: guards are on."""
-    names = BROKERS[: draw(st.integers(1, 6))]
+def any_rows(draw: st.DrawFn, *, guarded: bool = False, lopsided: bool = False) -> Tables:
+    """A cluster of any kind, also one that makes no sense. `guarded`: guards are on. `lopsided`: the first broker has
+    most of the traffic, and usage goes with traffic."""
+    names = BROKERS[: draw(st.integers(3 if lopsided else 1, 6))]
     is_modular = draw(st.booleans())
     kind = "org.apache.pulsar.broker.loadbalance.impl.ModularLoadManagerImpl"
     if not is_modular:
@@ -85,18 +86,26 @@ def any_rows(draw: st.DrawFn, *, guarded: bool = False) -> Tables:
                bandwidth_out_usage=draw(st.sampled_from([None, 0.0, 40.0])))
         for name in names
     ]  # fmt: skip
-    owners = [*names, *names, None, "gone.eu:8080"]
+    owners = [*names[:1] * 2 * len(names), *names] if lopsided else [*names, *names, None, "gone.eu:8080"]
+    flows = [7 * MIB, 1.0, 6 * MIB, 6 * MIB + 1, 3 * MIB] if lopsided else FLOWS
+    samples = [*[10] * 12, 1] if lopsided else [10, 10, 10, 1]
     bundles = [
-        used(n, draw(st.sampled_from(owners)), draw(st.sampled_from(FLOWS)), topics=draw(st.sampled_from([1, 5])),
-             short_samples=draw(st.sampled_from([10, 10, 10, 1])))
-        for n in range(draw(st.integers(0, 15)))
+        used(n, draw(st.sampled_from(owners)), draw(st.sampled_from(flows)), topics=draw(st.sampled_from([1, 5])),
+             short_samples=draw(st.sampled_from(samples)))
+        for n in range(draw(st.integers(10 if lopsided else 0, 15)))
     ]  # fmt: skip
+    if lopsided:
+        carried = {
+            name: sum(one["used_msg_throughput_in"] for one in bundles if one["owner"] == name) for name in names
+        }
+        usages = [90.0 * carried[name] / max(carried.values()) for name in names]
+        reports = [one | {"cpu_usage": usage} for one, usage in zip(reports, usages, strict=True)]
     for one in bundles:
         one["last_owner"] = one["owner"] or draw(st.sampled_from([names[0], None]))
     acts = [
         act(n, draw(st.sampled_from(bundles))["bundle"], draw(st.sampled_from(names)), draw(st.sampled_from(names)),
             draw(st.sampled_from([0.5, 1.5, 20.0, 45.0, 300.0])), draw(st.sampled_from(OUTCOMES)))
-        for n in range(draw(st.integers(0, 6)) if bundles else 0)
+        for n in range(draw(st.integers(0, 2 if lopsided else 6)) if bundles else 0)
     ]  # fmt: skip
     policies: list[dict[str, Any]] = []
     if draw(st.booleans()):
@@ -106,7 +115,10 @@ def any_rows(draw: st.DrawFn, *, guarded: bool = False) -> Tables:
         groups = {"acme/ns0": "g"} if draw(st.booleans()) else {}
         policies = [{"isolation_policies": json.dumps({"p": reserved}), "anti_affinity_groups": groups,
                      "failure_domains": {}, "brokers": names, "manager": "modular"}]  # fmt: skip
-    settings = {key: draw(st.sampled_from(values)) for key, values in BUDGETS.items() if draw(st.booleans())}
+    is_set = st.sampled_from([False, False, False, True] if lopsided else [False, True])
+    settings = {key: draw(st.sampled_from(values)) for key, values in BUDGETS.items() if draw(is_set)}
+    if lopsided:
+        settings.setdefault("evenkeelMaxMovedTrafficPercent", 30.0)
     if guarded:
         settings.pop("evenkeelGuardsEnabled", None)
     if not is_modular:

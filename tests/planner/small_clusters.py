@@ -55,12 +55,15 @@ loads = st.one_of(st.sampled_from([0.0, 1.0, 2.0, 3.0, 10.0]), st.floats(1e-6, 1
 
 
 @st.composite
-def small_clusters(draw: st.DrawFn) -> SmallCluster:
-    names = [f"b{n}" for n in range(1, draw(st.integers(1, 3)) + 1)]
-    lines = {
-        name: UsageLine(draw(st.sampled_from([0.0, 0.05, 0.2])), draw(st.sampled_from([0.01, 0.02, 0.005, 0.013, 0.0])))
-        for name in names
-    }
+def small_clusters(draw: st.DrawFn, *, lopsided: bool = False) -> SmallCluster:
+    """Clusters of any kind. Where they are lopsided, the first broker has most of the bundles, and all have a load."""
+    least = 2 if lopsided else 1
+    names = [f"b{n}" for n in range(1, draw(st.integers(least, 3)) + 1)]
+    slopes = [0.01, 0.02, 0.005, 0.013, 0.0][: -1 if lopsided else None]
+    lines = {name: UsageLine(draw(st.sampled_from([0.0, 0.05, 0.2])), draw(st.sampled_from(slopes))) for name in names}
     some = st.frozensets(st.sampled_from(names), min_size=1)
-    bundle = st.tuples(loads, some, st.sampled_from(names))
-    return SmallCluster(lines, draw(st.lists(bundle, min_size=1, max_size=6)))
+    if lopsided:
+        bundle = st.tuples(st.sampled_from([10.0, 2.0, 30.0]), some, st.sampled_from([names[0], names[0], names[-1]]))
+    else:
+        bundle = st.tuples(loads, some, st.sampled_from(names))
+    return SmallCluster(lines, draw(st.lists(bundle, min_size=2 * least - 1, max_size=6)))

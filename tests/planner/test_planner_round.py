@@ -18,7 +18,7 @@ from evenkeel.planner import round as planner_round
 from evenkeel.planner.verdicts import TARGET
 from evenkeel.planner.view_from_rows import bundle_figures, view_of
 from tests.cycle.rows import MIB, as_read, report
-from tests.examples import at_most
+from tests.examples import at_most, reached, reaching
 from tests.planner.planner_rows import BROKERS, ON, Tables, act, any_rows, used
 from tests.planner.planner_rows import given as tables
 
@@ -49,24 +49,28 @@ def rule_of_cluster(made: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
     return str(rule)
 
 
+@reaching()
 @given(any_rows())
 @at_most(300)
 def test_any_cluster_gets_a_plan_or_a_reason_and_a_second_cycle_goes_on_from_it(found: Tables) -> None:
     gets_a_plan_or_a_reason(found)
 
 
-@given(any_rows(guarded=True))
+@reaching()
+@given(any_rows(guarded=True, lopsided=True))
 @at_most(300)
 def test_no_guard_has_to_hold_what_the_planner_asks(found: Tables) -> None:
     needs_no_guard(found)
 
 
+@reaching()
 @given(any_rows())
 @at_most(100)
 def test_moves_go_where_the_rules_allow(found: Tables) -> None:
     moves_where_the_rules_allow(found)
 
 
+@reaching()
 @given(any_rows(), st.randoms())
 @at_most(100)
 def test_the_order_of_rows_changes_nothing(found: Tables, chance: Random) -> None:
@@ -85,6 +89,7 @@ def test_a_thousand_clusters_hold_every_hard_rule(found: Tables, chance: Random)
 
 def gets_a_plan_or_a_reason(found: Tables) -> None:
     first = planner_round.decide(KEY, found)
+    reached(any(row["subject_kind"] == "bundle" for row in first["planner_targets"]))
     assert {row["subject_kind"] for row in first["planner_targets"]} >= {"cluster"}
     for row in (*first["planner_targets"], *first["planner_findings"]):
         assert row["sentence"].endswith(".")
@@ -101,15 +106,17 @@ def gets_a_plan_or_a_reason(found: Tables) -> None:
 def needs_no_guard(found: Tables) -> None:
     made = decided(found)
     planned = {bundle for bundle, _, _ in moves(made)}
+    reached(bool(planned))
     held = [row for row in made.rows["guard_decisions"] if row["subject"] in planned and row["outcome"] == "held"]
     assert not HARD & {row["rule"] for row in held}, held
 
 
 def moves_where_the_rules_allow(found: Tables) -> None:
     of_cycle = reading.settings_of(found)
-    for row in planner_round.decide(KEY, found)["planner_targets"]:
-        if row["outcome"] not in ("unload", "planned", "placed"):
-            continue
+    targets = planner_round.decide(KEY, found)["planner_targets"]
+    moved = [row for row in targets if row["outcome"] in ("unload", "planned", "placed")]
+    reached(bool(moved))
+    for row in moved:
         destination = row["destination"]
         assert destination != row["broker"]
         assert destination not in of_cycle.evenkeelDrainingBrokers | of_cycle.evenkeelFrozenBrokers
@@ -120,7 +127,9 @@ def moves_where_the_rules_allow(found: Tables) -> None:
 
 def is_the_same_in_any_order(found: Tables, chance: Random) -> None:
     mixed = {name: chance.sample(own, len(own)) for name, own in found.items()}
-    assert repr(planner_round.decide(KEY, mixed)) == repr(planner_round.decide(KEY, found))
+    made = planner_round.decide(KEY, found)
+    reached(any(row["subject_kind"] == "bundle" for row in made["planner_targets"]))
+    assert repr(planner_round.decide(KEY, mixed)) == repr(made)
 
 
 def uneven(**settings: Any) -> Tables:
@@ -191,6 +200,43 @@ def test_a_broker_that_may_not_give_all_gives_first_what_takes_most_off_it_whate
     assert gone <= {one["bundle"] for one in first}
     assert waiting & {one["bundle"] for one in later}
     assert len(gone) == 2
+
+
+@pytest.mark.parametrize("budget", [1, 2])
+def test_a_plan_promises_what_its_budget_lets_go(budget: int) -> None:
+    made = planner_round.decide(KEY, uneven(**{**WITHOUT_BUDGETS, "evenkeelMaxUnloadsPerCycle": budget}))
+    due = [row for row in made["planner_targets"] if row["outcome"] == "unload"]
+    assert len(due) == budget
+    assert any(row["outcome"] == "planned" for row in made["planner_targets"]), "more is wanted"
+    state = planner_round.memory_of(as_read(made["strategy_state"]))
+    assert state.promises.keys() == {BROKERS[0]}
+    promise = state.promises[BROKERS[0]]
+    assert promise.gain == pytest.approx(math.fsum(row["numbers"]["gain"] for row in due))
+    assert promise.before == pytest.approx(0.59)
+    assert promise.load == pytest.approx((1.0 - promise.gain / 0.59) * 59.0 * 2 * MIB)
+
+
+@pytest.mark.parametrize("manager", ["modular", "extensible"])
+def test_memory_counts_where_the_load_manager_counts_it(manager: str) -> None:
+    """High memory and low CPU, of which the modular manager knows nothing."""
+    name = {"modular": "ModularLoadManagerImpl", "extensible": "ExtensibleLoadManagerImpl"}[manager]
+    found = uneven(loadManagerClassName=name, loadBalancerMemoryResourceWeight=1.0)
+    found["cycle"][0]["manager"] = manager
+    rows = [row | {"memory_usage": 95.0, "memory_limit": 100.0} for row in found["broker_reports"]]
+    plain, full = (
+        view_of({**found, "broker_reports": reports}, reading.settings_of(found))[0].brokers
+        for reports in (found["broker_reports"], rows)
+    )
+    assert (full == plain) == (manager == "modular")
+    assert {usages.usages.get("memory") for usages in full.values()} == {None if manager == "modular" else 0.95}
+
+
+def test_a_busy_bundle_without_samples_counts_by_its_latest_figures() -> None:
+    found = uneven()
+    bundles = [{**row, "short_samples": 0, "short_msg_throughput_in": 0.0} for row in found["bundle_load"]]
+    view, _ = view_of({**found, "bundle_load": bundles}, reading.settings_of(found))
+    assert [one.average for one in view.bundles] == [one.figures for one in view.bundles]
+    assert max(one.average.traffic for one in view.bundles) == 14 * MIB
 
 
 def test_where_nothing_is_to_do_nothing_is_done() -> None:

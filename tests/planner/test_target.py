@@ -20,6 +20,7 @@ from evenkeel.planner.target import (
     ruled_usage,
     target_of,
 )
+from tests.examples import reached, reaching
 from tests.planner.small_clusters import SmallCluster, small_clusters
 
 EQUAL = UsageLine(0.0, 0.01)
@@ -93,10 +94,12 @@ def test_a_thousand_equal_brokers_and_loads_that_differ_by_a_billion() -> None:
     assert found.even == pytest.approx(0.05 + 1e-9 * (1e9 + 999) / 1_000)
 
 
+@reaching()
 @given(small_clusters())
 def test_no_placement_is_better_than_the_bounds(cluster: SmallCluster) -> None:
     kinds = cluster.kinds
     best = min(cluster.busiest(placement) for placement in cluster.placements())
+    reached(best > 0 and len({kind.brokers for kind in kinds}) > 1)
     bounds = (
         even_usage(cluster.lines.values(), math.fsum(kind.load for kind in kinds)),
         ruled_usage(cluster.lines, kinds),
@@ -165,24 +168,30 @@ def test_a_balanced_cluster_and_an_empty_one_have_nothing_to_move() -> None:
     assert floor_of(LINES, {"b1": 0.0}, 0.0).share == 0.0
 
 
-@given(small_clusters(), st.one_of(st.none(), st.floats(0.0, 2.0)))
-def test_no_plan_beats_the_floor(cluster: SmallCluster, usage: float | None) -> None:
-    """The target of the cluster, and any other one."""
-    aim = target_of(cluster.lines, cluster.kinds).usage if usage is None else usage
+@reaching()
+@given(small_clusters(lopsided=True), st.one_of(st.none(), st.floats(0.0, 1.0)))
+def test_no_plan_beats_the_floor(cluster: SmallCluster, part: float | None) -> None:
+    """The target of the cluster, and any other one between the best placement and the one in force."""
+    aim = target_of(cluster.lines, cluster.kinds).usage
+    if part is not None:
+        best = min(map(cluster.busiest, cluster.placements()))
+        aim = best + part * (cluster.busiest(tuple(owner for _, _, owner in cluster.bundles)) - best)
     found = floor_of(cluster.lines, cluster.carried, aim)
     moves = fewest_moves(found.excess, own(cluster))
-    for placement in cluster.placements():
-        if cluster.busiest(placement) <= aim:
-            moved = cluster.moved(placement)
-            assert math.fsum(moved) >= found.load * (1 - ROUNDING) - ROUNDING
-            assert len(moved) >= moves
+    under = [placement for placement in cluster.placements() if cluster.busiest(placement) <= aim]
+    reached(bool(moves and under))
+    for moved in map(cluster.moved, under):
+        assert math.fsum(moved) >= found.load * (1 - ROUNDING) - ROUNDING
+        assert len(moved) >= moves
 
 
+@reaching()
 @given(small_clusters())
 def test_the_floor_is_reached_where_any_load_can_be_cut(cluster: SmallCluster) -> None:
     """Exact as a bound: after just the excess has left, no broker is above the target."""
     aim = target_of(cluster.lines, cluster.kinds).usage
     found = floor_of(cluster.lines, cluster.carried, aim)
+    reached(bool(found.excess))
     for broker, load in cluster.carried.items():
         left = load - found.excess.get(broker, 0.0)
         line = cluster.lines[broker]
@@ -190,6 +199,7 @@ def test_the_floor_is_reached_where_any_load_can_be_cut(cluster: SmallCluster) -
     assert found.load <= math.fsum(cluster.carried.values()) * (1 + ROUNDING)
 
 
+@reaching()
 @given(small_clusters(), st.randoms())
 def test_the_order_of_rows_changes_no_bit_of_the_floor(cluster: SmallCluster, chance: Random) -> None:
     bundles, names = [*cluster.bundles], [*cluster.lines]
@@ -198,5 +208,6 @@ def test_the_order_of_rows_changes_no_bit_of_the_floor(cluster: SmallCluster, ch
     other = SmallCluster({name: cluster.lines[name] for name in names}, bundles)
     aim = 0.2
     one, two = (floor_of(each.lines, each.carried, aim) for each in (cluster, other))
+    reached(len(one.excess) > 0)
     assert (one, list(one.excess)) == (two, list(two.excess))
     assert fewest_moves(one.excess, own(cluster)) == fewest_moves(two.excess, own(other))

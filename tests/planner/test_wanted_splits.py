@@ -17,7 +17,7 @@ from evenkeel.planner.round import bundles_wanted_split, memory_of, rows_of, wan
 from evenkeel.planner.view import PlannerBundle, PlannerView
 from evenkeel.planner.wanted_splits import ASKED_AGAIN_AFTER, open_wishes, remembered
 from tests.cycle.rows import AT, MIB, as_read, report
-from tests.examples import at_most
+from tests.examples import at_most, reached, reaching
 from tests.planner.planner_rows import BROKERS, Tables, act, any_rows, used
 from tests.planner.planner_rows import given as tables
 
@@ -193,6 +193,7 @@ def test_what_fits_nowhere_as_a_whole_is_wanted_where_a_part_fits() -> None:
     assert {row["rule"] for row in told.values()} == {"split_to_fit", "moved_traffic"}
 
 
+@reaching()
 @given(any_rows(), st.sampled_from(["modular", "extensible"]))
 @at_most(100)
 def test_shadow_changes_no_split_whatever_it_wanted_before(found: Tables, manager: str) -> None:
@@ -204,11 +205,13 @@ def test_shadow_changes_no_split_whatever_it_wanted_before(found: Tables, manage
         cycle = {**found["cycle"][0], "settings": json.dumps(text)}
         observed = {name: found[name] for name in whole.OBSERVED}
         made[mode] = whole.decide(observed, cycle, as_read(state))
+    reached(bool(made["shadow"].rows["split_decisions"]))
     assert repr(made["off"].rows["split_decisions"]) == repr(made["shadow"].rows["split_decisions"])
     asked = {mode: [row["request"] for row in one.rows["commands"]] for mode, one in made.items()}
     assert asked["off"] == asked["shadow"]
 
 
+@reaching()
 @given(any_rows())
 @at_most(150)
 def test_every_open_wish_gets_one_row_and_guards_hold_no_split_for_its_budget(found: Tables) -> None:
@@ -227,6 +230,7 @@ def test_every_open_wish_gets_one_row_and_guards_hold_no_split_for_its_budget(fo
     rows = [row for row in made.rows["split_decisions"] if row["strategy"] == "Planner"]
     assert sorted(row["subject"] for row in rows) == names
     split = {row["subject"] for row in rows if row["outcome"] == "split"}
+    reached(bool(split))
     guards = [row for row in made.rows["guard_decisions"] if row["kind"] == "split" and row["subject"] in split]
     held = {row["rule"] for row in guards if row["outcome"] == "held"}
     assert not held & {"splits_per_cycle", "bundle_maximum", "one_command_per_bundle", "unsettled_bundle"}

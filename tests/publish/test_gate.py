@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenkeel.handover import Handover, Run
+from evenkeel.errors import SettingsError
+from evenkeel.handover import ClusterCycle, Handover, Run, Snapshot
 from evenkeel.lake.controls import Lease
 from evenkeel.lake.store import Lake
 from evenkeel.publish import dispatch
 from evenkeel.publish.dispatch import ClusterCommands, GateReasons, OutcomeRecorder, Sending, for_queue
 from evenkeel.publish.gate import GateFacts, gate_reasons, is_approved, on_splits, why_withheld, why_without_splits
-from evenkeel.steering.dispatcher import Halt, LeaseGuard, Timing
+from evenkeel.steering.dispatcher import DispatchResult, Halt, LeaseGuard, Timing
 from evenkeel.steering.outcome import Outcome
 
 AT = datetime(2026, 11, 21, 8, 0, tzinfo=UTC)
@@ -152,6 +153,64 @@ def test_a_queue_gets_what_is_not_left_out_and_nothing_is_said_of_what_may_be_on
     assert [(one.command_id, one.outcome, one.detail) for one in told] == [
         (names[1], "withheld", "not sent: jo said so")
     ]
+
+
+def batch_of(cluster: str, *ids: str, tried: str = "", **more: Any) -> ClusterCommands:
+    cycle = ClusterCycle(cluster, AT.isoformat(), Snapshot("", AT.isoformat()), {}, **more)
+    return ClusterCommands(cycle, [{"command_id": name} for name in ids], tried=frozenset({tried}))
+
+
+def test_a_cluster_whose_secrets_are_missing_is_told_so_and_the_others_are_sent() -> None:
+    """One over its brokers' admin API and one over queues lack theirs."""
+    queues = {"commands": "https://sqs.eu/commands", "reports": "https://sqs.eu/reports"}
+    batches = {
+        "east": batch_of("east", "c1"), "north": batch_of("north", "c2"),
+        "south": batch_of("south", "c3", queues=queues),
+    }  # fmt: skip
+
+    def reach(cycle: ClusterCycle) -> Any:
+        if cycle.cluster == "east":
+            raise SettingsError("EVENKEEL_TOKEN_EAST is not set")
+
+    def signature(cycle: ClusterCycle) -> Any:
+        raise SettingsError(f"the keys of {cycle.cluster} are not set")
+
+    spark: Any = None
+    sending = Sending(reach, signature=signature)
+    records = OutcomeRecorder(spark, Lake("/lake"), Handover("/lake", Run("d", "r"), ()), sending)
+    lease = dispatch.HeldLease(Lease("", "us", 1, AT, AT), 0.0)
+    works, unreachable = dispatch._works(batches, dict.fromkeys(batches, lease), records, sending)
+    assert works.keys() == {"north"}
+    assert unreachable == {
+        "east": DispatchResult("EVENKEEL_TOKEN_EAST is not set"),
+        "south": DispatchResult("the keys of south are not set"),
+    }
+    told = [dispatch._unsent(batches[cluster], result, records) for cluster, result in unreachable.items()]
+    assert [(one.command_id, one.outcome, one.detail) for (one,) in told] == [
+        ("c1", "withheld", "not sent: EVENKEEL_TOKEN_EAST is not set"),
+        ("c3", "withheld", "not sent: the keys of south are not set"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("done", "unsent"),
+    [
+        (DispatchResult("east is paused by jo"), ["later"]),
+        (DispatchResult(), []),
+        (DispatchResult("taken over", is_lost=True), []),
+        (DispatchResult("broken", error=RuntimeError()), []),
+    ],
+)
+def test_where_sending_stops_midway_the_rest_is_withheld_and_what_may_be_out_is_not(
+    done: DispatchResult, unsent: list[str]
+) -> None:
+    spark: Any = None
+    records = OutcomeRecorder(spark, Lake("/lake"), Handover("/lake", Run("d", "r"), ()), None)
+    records.reported, records.out = {"reported"}, {"on the queue"}
+    batch = batch_of("east", "reported", "on the queue", "tried", "later", tried="tried")
+    found = dispatch._unsent(batch, done, records)
+    assert [one.command_id for one in found] == unsent
+    assert {(one.outcome, one.detail) for one in found} <= {("withheld", "not sent: east is paused by jo")}
 
 
 def test_the_gate_is_asked_whenever_a_table_that_it_reads_has_changed_and_the_last_read_is_the_list_of_versions(

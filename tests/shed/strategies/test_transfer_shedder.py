@@ -8,12 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenkeel.model.bundles import namespace_of
+from evenkeel.model.consideration import Alternative
 from evenkeel.model.load import BrokerLoadData, BrokerReport, BundleStats, ExtensibleLoad, Policies, TopBundle
 from evenkeel.settings import Settings
 from evenkeel.shed.schedule import TransferRound, run_transfers
 from evenkeel.shed.strategies.transfer_shedder import TransferState
 from evenkeel.shed.strategies.transfer_shedder.conditions import not_below_zero, quotient, root
 from tests.cycle.extensible_clusters import MANAGER, MIB, NOW, ExtensibleCluster, extensible_clusters, shuffled
+from tests.examples import reached, reaching
 
 AT_ONCE = Settings().with_values({"loadManagerClassName": MANAGER, "loadBalancerSheddingConditionHitCountThreshold": 0})
 ABOVE = {"std_over_target", "load_over_mean", "outdated", "all_outdated"}
@@ -48,14 +50,19 @@ def rule_of(made: TransferRound, subject: str = "cluster") -> str:
     return row.rule
 
 
-@given(found=extensible_clusters(), data=st.data())
+@reaching()
+@given(found=extensible_clusters(lopsided=True), data=st.data())
 def test_the_order_of_the_input_changes_nothing(found: ExtensibleCluster, data: st.DataObject) -> None:
-    assert shuffled(data, found).transfers() == found.transfers()
+    made = found.transfers()
+    reached(bool(made.transfers))
+    assert shuffled(data, found).transfers() == made
 
 
-@given(found=extensible_clusters())
+@reaching()
+@given(found=extensible_clusters(lopsided=True))
 def test_a_bundle_leaves_the_broker_that_has_it_for_another_one_and_only_once(found: ExtensibleCluster) -> None:
     made = found.transfers()
+    reached(bool(made.transfers))
     for one in made.transfers:
         assert one.bundle in found.owners[one.source]
         assert one.destination != one.source
@@ -63,10 +70,16 @@ def test_a_bundle_leaves_the_broker_that_has_it_for_another_one_and_only_once(fo
     assert len({one.bundle for one in made.transfers}) == len(made.transfers)
 
 
-@given(found=extensible_clusters())
+@reaching()
+@given(found=extensible_clusters(lopsided=True))
 def test_bundles_that_may_not_leave_stay(found: ExtensibleCluster) -> None:
     settings, load = found.settings, found.load
-    for one in found.transfers().transfers:
+    free = found.transfers().transfers
+    reached(bool(free))
+    gone = frozenset(one.bundle for one in free)
+    wished = replace(found, load=replace(load, wished=load.wished | gone))
+    assert not gone & {one.bundle for one in wished.transfers().transfers}
+    for one in free:
         busiest = max(
             load.loads[one.source].weighted_max_ema, load.loads[one.destination or one.source].weighted_max_ema
         )
@@ -83,9 +96,11 @@ def test_bundles_that_may_not_leave_stay(found: ExtensibleCluster) -> None:
             assert load.loads[one.destination].topics < 50_000
 
 
-@given(found=extensible_clusters())
+@reaching()
+@given(found=extensible_clusters(lopsided=True))
 def test_every_broker_that_gives_keeps_one_of_its_listed_bundles(found: ExtensibleCluster) -> None:
     made = found.transfers()
+    reached(bool(made.transfers))
     gone = {one.bundle for one in made.transfers}
     for broker in {one.source for one in made.transfers}:
         listed = [one.bundle for one in found.load.top_bundles[broker]]
@@ -93,9 +108,11 @@ def test_every_broker_that_gives_keeps_one_of_its_listed_bundles(found: Extensib
         assert received or set(listed) - gone
 
 
-@given(found=extensible_clusters())
+@reaching()
+@given(found=extensible_clusters(lopsided=True))
 def test_hits_count_rounds_in_a_row_and_start_anew_after_a_transfer(found: ExtensibleCluster) -> None:
     made = found.transfers()
+    reached(bool(made.transfers))
     if made.transfers:
         assert made.state.hits == 0
         assert not made.notes
@@ -105,9 +122,11 @@ def test_hits_count_rounds_in_a_row_and_start_anew_after_a_transfer(found: Exten
         assert len(made.notes) == 1
 
 
-@given(found=extensible_clusters())
+@reaching()
+@given(found=extensible_clusters(lopsided=True))
 def test_rows_say_what_was_decided_and_each_subject_once(found: ExtensibleCluster) -> None:
     made = found.transfers()
+    reached(bool(made.transfers))
     rows = [r for r in made.considered if r.subject_kind == "bundle" and r.outcome == "unload"]
     assert sorted((r.subject, r.broker) for r in rows) == sorted((one.bundle, one.source) for one in made.transfers)
     subjects = [(row.subject_kind, row.subject) for row in made.considered]
@@ -195,6 +214,27 @@ def test_old_load_data_does_not_count(age_ms: int, note: tuple[str, ...]) -> Non
     made = shed(cluster(0.9, 0.1, age_ms=age_ms))
     assert made.notes == note
     assert (made.mean is None) is bool(note)
+    if note:
+        assert {(row.rule, row.measured, row.threshold, row.unit) for row in made.considered} == {
+            ("all_outdated", age_ms, 1_800_000, "ms"), ("outdated", age_ms, 1_800_000, "ms"),
+        }  # fmt: skip
+
+
+def test_a_receiver_that_a_filter_removed_is_shown_with_the_reason() -> None:
+    load = cluster(0.9, 0.1)
+    other = {**load.brokers, "b2:8080": replace(load.brokers["b2:8080"], load_manager="ModularLoadManagerImpl")}
+    made = shed(replace(load, brokers=other))
+    assert made.transfers == ()
+    bundles = [row for row in made.considered if row.subject_kind == "bundle"]
+    assert bundles
+    assert {(row.rule, row.alternatives) for row in bundles} == {
+        ("other_load_manager", (Alternative("b2:8080", "removed", "other_load_manager", 0.1),))
+    }
+    wished = replace(load, wished=frozenset(one.bundle for one in load.top_bundles["b1:8080"]))
+    rows = [row for row in shed(wished).considered if row.rule == "wished"]
+    assert {row.alternatives for row in rows} == {(Alternative("b2:8080", "removed", "wished", 0.1),)}
+    kept = [row for row in shed(load).considered if row.rule == "too_heavy"]
+    assert {row.alternatives for row in kept} == {()}
 
 
 def test_one_available_broker_without_load_data_stops_the_round() -> None:

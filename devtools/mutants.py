@@ -1,0 +1,251 @@
+"""Small changes to the code that decides, and the list of those that no test notices.
+
+    nice -n 15 python -m devtools.mutants --room shed --room place --seed 1 --count 60
+
+One process runs the tests that need no Spark, Airflow or browser, and records which functions each test calls. For each
+change it forks, swaps the code of the changed function, and runs the tests that call it, the shortest first, until one
+fails. The files stay as they are, and one core is enough. Changes lie in functions that such a test calls; the others
+are counted. The exit code is 1 if a change went unnoticed. mutmut and cosmic-ray do not serve: they start pytest for
+each change, and its imports and collection cost more than the tests.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import gc
+import os
+import random
+import re
+import resource
+import sys
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from functools import _lru_cache_wrapper, partial
+from itertools import accumulate, pairwise
+from operator import setitem
+from pathlib import Path
+from types import CodeType, FrameType, FunctionType
+from typing import Any, NamedTuple
+
+import pytest
+from _pytest.runner import runtestprotocol
+from hypothesis import Phase, settings
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+PACKAGE = CHECKOUT / "spark" / "evenkeel"
+ROOMS = ("plan_splits", "shed", "place", "publish", "planner", "model", "verify", "transparency", "validate")
+BESIDE = ("cycle", "golden", "pulsar_unit", "manual_requests")
+"""Folders of tests that call several rooms."""
+
+FLIPPED: dict[type, type] = {ast.Lt: ast.GtE, ast.LtE: ast.Gt, ast.Gt: ast.LtE, ast.GtE: ast.Lt}
+_PAIRS: tuple[tuple[type, type], ...] = (
+    (ast.Lt, ast.LtE), (ast.Gt, ast.GtE), (ast.Eq, ast.NotEq), (ast.In, ast.NotIn), (ast.Is, ast.IsNot),
+    (ast.And, ast.Or), (ast.Add, ast.Sub), (ast.Mult, ast.Div),
+)  # fmt: skip
+EXCHANGED = dict(_PAIRS) | {two: one for one, two in _PAIRS}
+KEPT = (ast.Raise, ast.Assert, ast.JoinedStr, ast.Import, ast.ImportFrom, ast.arguments)
+"""Messages, assertions, imports and parameters stay as they are."""
+
+
+class Change(NamedTuple):
+    """The first line of the changed function, the changed node, and the edit of its tree."""
+
+    function: int
+    node: Any
+    edit: Callable[[], object]
+
+
+def changes(tree: ast.Module) -> list[Change]:
+    """All changes to the functions and methods of a module, in the order of the source."""
+    holders = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef | ast.Module)]
+    functions = [node for holder in holders for node in holder.body if isinstance(node, ast.FunctionDef)]
+    found = []
+    for function in sorted(functions, key=lambda function: function.lineno):
+        first = min(node.lineno for node in (function, *function.decorator_list))
+        found += [Change(first, *change) for change in _below(function, "body", function.body)]
+    return found
+
+
+def _below(node: ast.AST, name: str, value: object) -> Iterator[tuple[ast.AST, Callable[[], object]]]:
+    """The changes of what a field of a node holds, and below it."""
+    for at, child in enumerate(value if isinstance(value, list) else [value]):
+        if not isinstance(child, ast.AST) or isinstance(child, KEPT):
+            continue
+        put = partial(setitem, value, at) if isinstance(value, list) else partial(setattr, node, name)
+        is_call = isinstance(child, ast.Expr) and isinstance(child.value, ast.Call)
+        if is_call or isinstance(child, ast.AugAssign | ast.Continue):
+            yield child, partial(put, ast.Pass())
+        if isinstance(child, ast.UnaryOp) and isinstance(child.op, ast.Not):
+            yield node, partial(put, child.operand)
+        if isinstance(child, ast.Constant) and isinstance(child.value, bool | int | float):
+            others = [not child.value] if isinstance(child.value, bool) else [child.value + 1, child.value - 1]
+            yield from ((node, partial(put, ast.Constant(other))) for other in others)
+        yield from _of_node(child)
+        for field, held in ast.iter_fields(child):
+            if field not in ("annotation", "returns", "decorator_list"):
+                yield from _below(child, field, held)
+
+
+def _of_node(node: ast.AST) -> Iterator[tuple[ast.AST, Callable[[], object]]]:
+    """The changes of a comparison, an operator, a return or a call itself."""
+    if isinstance(node, ast.Compare):
+        for at, operator in enumerate(node.ops):
+            others = [table[type(operator)] for table in (EXCHANGED, FLIPPED) if type(operator) in table]
+            yield from ((node, partial(setitem, node.ops, at, other())) for other in others)
+    elif isinstance(node, ast.BoolOp | ast.BinOp) and type(node.op) in EXCHANGED:
+        yield node, partial(setattr, node, "op", EXCHANGED[type(node.op)]())
+    elif isinstance(node, ast.Return) and not isinstance(node.value, ast.Constant | None):
+        is_list = isinstance(node.value, ast.List | ast.ListComp)
+        yield node, partial(setattr, node, "value", ast.List([], ast.Load()) if is_list else ast.Constant(None))
+    elif isinstance(node, ast.Call):
+        if len(node.args) > 1 and not any(isinstance(argument, ast.Starred) for argument in node.args[:2]):
+            yield node, partial(setattr, node, "args", [node.args[1], node.args[0], *node.args[2:]])
+        for one, two in pairwise(keyword for keyword in node.keywords if keyword.arg):
+            yield node, partial(_exchange, one, two)
+
+
+def _exchange(one: ast.keyword, two: ast.keyword) -> None:
+    one.value, two.value = two.value, one.value
+
+
+class Mutants:
+    """A plugin of pytest: runs the collected tests once, and for each change those that call the changed function."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options, self.unnoticed = options, 0
+        self.callers: dict[tuple[str, int], set[int]] = defaultdict(set)
+        self.seconds: dict[int, float] = {}
+        self.caches: list[Any] = []
+        self.functions: dict[CodeType, list[FunctionType]] = defaultdict(list)
+
+    def pytest_configure(self) -> None:
+        settings.register_profile("mutants", settings(), phases=[Phase.explicit, Phase.generate])
+        settings.load_profile("mutants")
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        self.run_all(session.items)
+        gc.unfreeze()
+        for function in gc.get_objects():
+            if isinstance(function, FunctionType) and function.__code__.co_filename.startswith(str(PACKAGE)):
+                self.functions[function.__code__].append(function)
+        for room in self.options.room or ROOMS:
+            self.try_room(room, session.items)
+        return True
+
+    def run_all(self, items: list[pytest.Item]) -> None:
+        """Run each test once; note its seconds and the functions that it calls. Those that fail are left out."""
+        caches = [each for each in gc.get_objects() if isinstance(each, _lru_cache_wrapper)]
+        self.caches = [cache for cache in caches if str(getattr(cache, "__module__", "")).startswith("evenkeel")]
+        called: set[CodeType] = set()
+
+        def note(frame: FrameType, event: str, argument: object) -> None:
+            called.add(frame.f_code)
+
+        for at, (item, following) in enumerate(pairwise([*items, None])):
+            self.forget()
+            called.clear()
+            begun = time.process_time()
+            threading.settrace(note)
+            sys.settrace(note)
+            reports = runtestprotocol(item, log=False, nextitem=following)  # type: ignore[arg-type]
+            sys.settrace(None)
+            threading.settrace(None)  # type: ignore[arg-type]
+            if all(report.passed for report in reports):
+                self.seconds[at] = time.process_time() - begun
+                for code in called:
+                    self.callers[code.co_filename, code.co_firstlineno].add(at)
+        print(f"{len(self.seconds)} of {len(items)} tests pass, {sum(self.seconds.values()):.0f} s")
+
+    def forget(self) -> None:
+        """Empty the caches of functions, so that each test calls what it needs."""
+        for cache in self.caches:
+            cache.cache_clear()
+
+    def try_room(self, room: str, items: list[pytest.Item]) -> None:
+        """Try the changes of a room that the seed chooses, and print the result of each."""
+        modules = sorted((PACKAGE / room).rglob("*.py"))
+        every = [(path, at, one) for path in modules for at, one in enumerate(changes(ast.parse(path.read_text())))]
+        found = [(path, at) for path, at, change in every if self.callers.get((str(path), change.function))]
+        chance = random.Random(f"{self.options.seed} {room}")
+        chosen = sorted(chance.sample(found, min(self.options.count, len(found))))
+        results = Counter(self.try_change(module, at, items) for module, at in chosen)
+        self.unnoticed += results["unnoticed"]
+        counts = ", ".join(f"{number} {result}" for result, number in sorted(results.items()))
+        print(f"{room}: {counts}; {len(every) - len(found)} of {len(every)} are in functions that no such test calls")
+
+    def try_change(self, module: Path, number: int, items: list[pytest.Item]) -> str:
+        """Run the tests with a change in a process of its own; return `noticed`, `unnoticed` or `not made`."""
+        tree = ast.parse(module.read_text())
+        change = changes(tree)[number]
+        before = ast.unparse(change.node)
+        change.edit()
+        after = ast.unparse(change.node)
+        sources = (module.read_text(), ast.fix_missing_locations(tree))
+        codes = (_codes(compile(source, str(module), "exec")) for source in sources)
+        swaps = [pair for pair in zip(*codes, strict=False) if pair[0] != pair[1]]
+        if not swaps:  # two equal arguments, or nothing but what is returned anyway
+            return "not made"
+        shortest = sorted(self.callers[str(module), change.function], key=lambda at: (self.seconds[at], at))
+        ends = accumulate(self.seconds[at] for at in shortest)
+        tests = [at for at, end in zip(shortest, ends, strict=True) if end <= self.options.budget] or shortest[:1]
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            self._run(swaps, [items[at] for at in tests], writer)
+        os.close(writer)
+        with os.fdopen(reader) as pipe:
+            by = pipe.read() or f"{len(tests)} of {len(shortest)} tests"
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        result = {0: "unnoticed", 2: "not made"}.get(code, "noticed")
+        what = " ".join(f"{before} → {'left out' if before == after else after}".split())
+        print(f"{result}: {module.relative_to(CHECKOUT)}:{change.node.lineno}: {what[:300]}  [{by}]", flush=True)
+        return result
+
+    def _run(self, swaps: list[tuple[CodeType, CodeType]], tests: list[pytest.Item], writer: int) -> None:
+        """Swap the code, run the tests until one fails, write its name, and end this process."""
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        os.dup2(1, 2)
+        limit = int(20 + 4 * self.options.budget)
+        resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 5))  # tests that never end have noticed
+        try:
+            for was, becomes in swaps:
+                for function in self.functions.get(was, ()):
+                    function.__code__ = becomes
+        except ValueError:  # a closure has other free variables
+            os._exit(2)
+        self.forget()
+        for item, following in pairwise([*tests, None]):
+            reports = runtestprotocol(item, log=False, nextitem=following)  # type: ignore[arg-type]
+            if any(report.failed for report in reports):
+                os.write(writer, item.nodeid.encode()[:4000])  # type: ignore[union-attr]
+                os._exit(1)
+        os._exit(0)
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    """The code objects in a module's code, from the outside in."""
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield constant
+            yield from _codes(constant)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m devtools.mutants", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--room", action="append", choices=ROOMS, help="may be repeated; all of them by default")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--count", type=int, default=60, help="changes per room")
+    parser.add_argument("--budget", type=float, default=60.0, help="seconds of tests per change")
+    options = parser.parse_args()
+    marks = re.search(r"^PURE := (.*)$", (CHECKOUT / "Makefile").read_text(), re.MULTILINE)
+    folders = [str(CHECKOUT / "tests" / name) for name in (*(options.room or ROOMS), *BESIDE)]
+    given = ["-q", "-s", "-n", "0", "-p", "no:cacheprovider", "-m", marks[1] if marks else "", *folders]
+    plugin = Mutants(options)
+    return int(pytest.main(given, plugins=[plugin])) or int(plugin.unnoticed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
