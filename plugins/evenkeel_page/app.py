@@ -116,9 +116,6 @@ def _look_ahead(reader: Reader) -> None:
         log.info("Evenkeel's pages were not made ahead: %s", error)
 
 
-# Errors, as pages.
-
-
 @dataclass(frozen=True)
 class _Failure:
     title: str

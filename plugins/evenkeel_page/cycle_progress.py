@@ -116,9 +116,6 @@ def _ended(text: str) -> str:
     return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
-# The runs of Airflow that worked on a cycle.
-
-
 @dataclass(frozen=True, slots=True)
 class AirflowRun:
     """A run, with addresses from any page of the desk: its `page` in Airflow, and its `tasks` in Airflow's API."""

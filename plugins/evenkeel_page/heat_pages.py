@@ -120,9 +120,6 @@ def not_built() -> tuple[str, ...]:
     )
 
 
-# The picture.
-
-
 def heat_picture(lake: str, cluster: str | None = None, **words: str | None) -> Answer:
     """Return the picture as JSON: `asked`, and the fields of `HeatPicture.to_json`.
 
@@ -150,9 +147,6 @@ def _with_notes(asked: HeatRequest, picture: MadePicture) -> str:
 
 def _failed(status: int, title: str, text: str, advice: tuple[str, ...] = ()) -> Answer:
     return Answer(status, look.refusal(title, wording.visible(text), advice), kind=JSON)
-
-
-# Why.
 
 
 def heat_why(

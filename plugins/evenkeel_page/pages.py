@@ -129,9 +129,6 @@ def _notice(title: str, sentence: str, advice: Sequence[str] = (), up: str = "",
     return render_notice(title, look.sentence(sentence), advice, renderer=_renderer(up=up, over=over))
 
 
-# The pages.
-
-
 def clusters(lake: str) -> Answer:
     """A line per cluster, the most urgent first."""
     try:

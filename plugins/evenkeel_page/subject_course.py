@@ -199,9 +199,6 @@ def _silent(attempt: Attempt) -> str:
     return "" if attempt.decided else f"{attempt.status}: {attempt.reason or 'no reason is on record'}"
 
 
-# Events.
-
-
 def _asked(record: Record, subject: Subject, cluster: str, first: datetime, last: datetime) -> list[SubjectEvent]:
     """Return commands about the subject with their last outcome, their harm, and a broker's bounces."""
     named = is_in("bundle", [subject.name])

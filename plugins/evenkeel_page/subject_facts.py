@@ -62,9 +62,6 @@ def _percent(value: float | None) -> str:
     return exact(None if value is None else value / 100, "fraction")
 
 
-# Reasons, inputs and dependents.
-
-
 def explained(record: Record, asked: SubjectRequest, subject: Subject) -> tuple[Moment | None, str, bool]:
     """Return the explanation, or why there is none, and True if that is because the cycle does not know the subject."""
     try:
@@ -94,9 +91,6 @@ def dependents_of(record: Record, asked: SubjectRequest, attempt: Attempt, row: 
         return trace.of_broker(record, asked.subject.name, cluster=asked.cluster, when=Times(first=at, last=at))
     except EvenkeelError:
         return None
-
-
-# Times at which a subject is not on record.
 
 
 @dataclass(frozen=True)
@@ -139,9 +133,6 @@ def kept_from(record: Record, course: SubjectCourse | None) -> str:
         return ""
     dates = record.dates(table_of(course.subject), course.cluster)
     return dates[0].isoformat() if dates and course.points[0].at.date() < dates[0] else ""
-
-
-# Bundles that came and went.
 
 
 @dataclass(frozen=True)

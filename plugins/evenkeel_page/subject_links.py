@@ -51,9 +51,6 @@ def stamp(at: datetime) -> str:
     return at.astimezone(UTC).isoformat(timespec="microseconds" if at.microsecond else "seconds").replace("+00:00", "Z")
 
 
-# Names on a page about one cycle.
-
-
 @dataclass(frozen=True)
 class LinkedCycle:
     """The cycle of a page: its bundles, and the recorded brokers, are links."""

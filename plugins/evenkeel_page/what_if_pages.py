@@ -63,9 +63,6 @@ def _started(run_id: str) -> str:
     return "what-if/started?" + urlencode({"run_id": run_id})
 
 
-# Side by side.
-
-
 @dataclass(frozen=True)
 class VariantLine:
     """A variant in the table.
@@ -158,9 +155,6 @@ def _charts(courses: Courses, drawn: Sequence[VariantLine]) -> list[tuple[str, C
     return charts  # type: ignore[return-value]
 
 
-# The form.
-
-
 @dataclass(frozen=True)
 class ReadyRun:
     """A configuration that was found right. `run_id`: of the run, so that two clicks or tabs start one run."""
@@ -215,8 +209,6 @@ def _ready(params: Mapping[str, Any], checked: CheckedParams) -> ReadyRun:
     conf = json.dumps(params, indent=1, ensure_ascii=False)
     return ReadyRun(conf, f"what-if__{stamp}__{secrets.token_hex(3)}", checked)
 
-
-# A run.
 
 _STATES = {
     "queued": "It waits: Airflow runs one replay at a time, and starts it as soon as the one before has ended.",

@@ -53,8 +53,6 @@ def one_line(text: str, longest: int = LONGEST_MESSAGE) -> str:
     return re.sub(r"//[^/@\s]*@", "//", " ".join(text.split()))[:longest]
 
 
-# S3
-
 _CREDENTIALS = (
     "Check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, the profile (AWS_PROFILE) or the connection that holds them."
 )
@@ -163,8 +161,6 @@ def _host(error: Exception) -> str:
         return "the store"
     return f"{url.scheme}://{url.hostname}{port}" if url.hostname else "the store"
 
-
-# SQS
 
 _COME_AGAIN = ("Throttl", "RequestLimitExceeded", "OverLimit", "ServiceUnavailable", "InternalError", "InternalFailure")
 # A part of the error's code or of its class' name → what to do.

@@ -74,9 +74,6 @@ class LandingError(EvenkeelError):
     """A snapshot cannot be landed: it is too late for it, or the landing zone cannot be written."""
 
 
-# Errors of the transparency log.
-
-
 class BadNote(BadInput):
     """A text is not the signed note, checkpoint, proof, leaf or key that it should be."""
 
@@ -107,9 +104,6 @@ class InconsistentLog(LogError):
 
 class WitnessError(EvenkeelError):
     """A witness cannot be reached, refuses a checkpoint, or gives an invalid answer."""
-
-
-# Errors of the engine.
 
 
 class EngineError(EvenkeelError):

@@ -203,8 +203,6 @@ def decide_as_recorded(key: Row, rows: Rows) -> Decided:
     return {**made, plan_round.GUARD_TABLE: plan[plan_round.GUARD_TABLE], PLAN: plan["plan"]}
 
 
-# The comparison of rows decided now with recorded ones: to the bit, in any order.
-
 # The last version of the format in which a value's bytes do not depend on which other values are the same object.
 _BY_VALUE = 2
 

@@ -183,9 +183,6 @@ def _rejected_names(loads: LoadInputs) -> dict[str, DataFrame]:
     return {REJECTED: loads.rejected.where(is_topic | is_named).select(*CYCLE, "rejected_from", name).distinct()}
 
 
-# Sums over topics, computed by Spark, as Arrow tables of the size of bundles.
-
-
 def namespaces_of(rows: Rows) -> list[Namespace]:
     """The namespaces of all clusters and cycles, with their boundaries, by rows of namespace_bundles and of
     bundle_ownership."""

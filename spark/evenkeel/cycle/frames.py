@@ -134,9 +134,6 @@ def state_writes(handover: Handover, *, needed: bool = True) -> tuple[Write, ...
     return left_before(linked(handover), REMEMBERED) if needed else ()
 
 
-# Observed rows of a run without those that validate rejected.
-
-
 def read_checked(lake: Lake, spark: SparkSession, handover: Handover, table: str) -> DataFrame:
     """Return rows of an observed `table` of this run's open cycles, minus the rejected ones.
 
@@ -162,9 +159,6 @@ def without_rejected(
     )
     keyed = rows.withColumn("record_key", record_key(TABLES[table]))
     return keyed.join(F.broadcast(refused), ["cluster", "cycle_at", "record_key"], how="left_anti").drop("record_key")
-
-
-# The hand-over of a window.
 
 
 def linked(handover: Handover) -> Handover:

@@ -352,9 +352,6 @@ class Histories(Mapping[str, BundleHistory]):
         return len(self._rows)
 
 
-# Earlier commands and controls of a cluster, as a round reads them.
-
-
 def acts_before(cycle: Row) -> tuple[Act, ...]:
     """Return the commands that went out before this cycle, or may have, with their observed outcomes."""
     return acts_of(act_rows(cycle))

@@ -327,9 +327,6 @@ def without_failed(handover: Handover, errors: Mapping[CycleKey, str], task: str
     return handover.leave_out(failed, status=FAILED).leave_out(after)
 
 
-# Rows between this process and Spark.
-
-
 def fetched(frames: Mapping[str, DataFrame]) -> dict[str, pa.Table]:
     """Return the rows of all frames, fetched in parallel."""
     if not frames:

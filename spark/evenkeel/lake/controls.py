@@ -248,8 +248,6 @@ def _read_in_full(column: str, values: Sequence[str]) -> Column:
     return F.array_contains(F.array(*map(F.lit, values)), F.col(column))
 
 
-# Operators' answers to plans.
-
 APPROVED, WITHOUT_SPLITS, REJECTED = "approved", "approved_without_splits", "rejected"
 """The possible answers to a plan: all of it is sent, all but splits and their dependants, nothing."""
 

@@ -224,8 +224,6 @@ def hinted(files: TableFiles) -> int | None:
         return None
 
 
-# Commits that lost the race against another writer.
-
 T = TypeVar("T")
 _TRIES = 30
 # Another append (under Serializable isolation), upkeep compacting or dropping the rows read, or a changed property.

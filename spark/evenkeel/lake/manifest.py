@@ -215,8 +215,6 @@ def _as_text(value: object) -> str:
     raise TypeError(f"a manifest cannot hold {type(value).__name__}")
 
 
-# Predecessors: the attempt at an earlier cycle whose state a later cycle takes over.
-
 # Statuses of an attempt that decided; a skipped or failed one has no state to take over.
 DECIDED_STATUSES = ("planned", "closed", "withheld")
 _NEAR = timedelta(days=1)

@@ -324,9 +324,6 @@ def as_arrow(table: str, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
     return pa.Table.from_pylist([{c.name: row[c.name] for c in columns} for row in rows], schema=arrow_schema(columns))
 
 
-# Columns as Arrow has them, for rows that are made or written without Spark.
-
-
 def arrow_schema(columns: Iterable[Column]) -> pa.Schema:
     """Return the schema of columns with plain types, and of the tables' lists of them."""
     import pyarrow as pa

@@ -69,9 +69,6 @@ def checksum_name(version: int) -> str:
     return f"{LOG_FOLDER}/{version:020}.crc"
 
 
-# Commits.
-
-
 @dataclass(slots=True)
 class LoggedCommit:
     """A commit by its bytes: `digest` is their SHA-256 (hex), `fault` says why it cannot be read.
@@ -135,9 +132,6 @@ def _all(files: TableFiles, read: Any, versions: Iterable[int]) -> Iterator[Any]
         return
     with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as pool:
         yield from pool.map(read, versions)
-
-
-# The table at a version.
 
 
 @dataclass(slots=True)

@@ -143,9 +143,6 @@ def _listed(names: object) -> str:
     return ", ".join(map(str, names)) or "nothing" if isinstance(names, list | tuple) else str(names)
 
 
-# The metadata in force, checked before readers start.
-
-
 def demand_as_declared(table: Table, path: str) -> None:
     """Raise LakeError for a table whose metadata or newest commit no writer of Evenkeel left; do nothing without one.
 

@@ -104,9 +104,6 @@ def _seconds(later: Clients, other: Clients) -> float:
     return (other.at - later.at).total_seconds()
 
 
-# Samples in a command and in a bundle's row.
-
-
 def samples_of(row: Mapping[str, Any] | None, at: str, before_at: str | None) -> list[dict[str, Any]]:
     """Return a row of `bundle_load`, for its cycle and the previous one, in the form of the column
     `commands.clients`."""

@@ -90,8 +90,6 @@ def assumed_rows(decided: list[dict[str, Any]], cycle: Row, settings: Settings) 
     return [{**state_row(FRAME, bundle, ASSUMED_UNLOADED, at=at), **stamp} for bundle in gone]
 
 
-# Destinations of the bundles that a manual request unloads, under both load managers.
-
 Place = Callable[[str, str], Placement]
 """Function from (bundle, broker that it leaves) to its placement."""
 

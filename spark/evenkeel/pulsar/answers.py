@@ -191,8 +191,6 @@ def _of_parts(parts: list[str], query: str) -> AnswerSubject | None:
     return None
 
 
-# Reading an answer's text: its content, or in plain words why there is none.
-
 Outcome = Literal["read", "nothing", "no_answer", "unreadable"]
 
 RECORD_CHARACTERS = 2_000

@@ -69,8 +69,6 @@ class SnapshotView:
         return self.lent, self.lent_age_seconds
 
 
-# Consistency of a snapshot's own times; no clock is asked.
-
 TIMES_DO_NOT_FIT = "times_do_not_fit"
 
 

@@ -196,8 +196,6 @@ def cell_text(row: Mapping[str, Any], key: str) -> str:
     return str(value)
 
 
-# The comparison of a replay or simulation as one self-contained HTML page.
-
 MOST_POINTS = 300
 _ROOM = 72
 _PANELS = (("after_max_over_mean", "max / mean", 200), ("after_spread", "spread", 110), ("moves", "moves so far", 110))

@@ -306,9 +306,6 @@ def _result_types() -> dict[str, StructType]:
     return {**filled, CARRIED: StructType([StructField("body", StringType())])}
 
 
-# A replay as an operator asks for it, from a shell or from Airflow.
-
-
 def asked(
     lake: str,
     *,

@@ -145,8 +145,6 @@ def _short(name: str) -> str:
     return wording.shortened(wording.visible(name), 80)
 
 
-# Results of validation and rejected records, as the report shows them.
-
 _SEVERITIES = ("quarantine", "reject", "warn")
 _SAMPLES = 5
 
@@ -214,8 +212,6 @@ def rejections(rows: Sequence[Row]) -> tuple[RejectionSummary, ...]:
         for (table, rule), records in sorted(groups.items())
     )
 
-
-# Outcomes of a plan's commands: the last observed one of each, in the order of the plan.
 
 OPEN = "open"
 _BUT_HARMED = " but harmed"

@@ -138,8 +138,6 @@ def figure_html(picture: Picture | None) -> Markup:
     )
 
 
-# The list of cycles and the short notices around it, in the same style as a report.
-
 MOST_LISTED = 500
 # Columns of a manifest that a line shows, and those that decide which attempt counts.
 LISTED = (

@@ -87,9 +87,6 @@ def _either(names: list[str] | tuple[str, ...]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
 
 
-# Check before a decision: whose rules apply, and which strategies go together.
-
-
 def why_undecidable(settings: Settings, manager: str | None) -> str | None:
     """Return None if the strategies in force go together; else what is wrong and which settings to change.
 
@@ -102,8 +99,6 @@ def why_undecidable(settings: Settings, manager: str | None) -> str | None:
     refused = refusal(pair, settings.manager)
     return None if refused is None else f"Pulsar refuses these settings: {refused.text}"
 
-
-# Settings that are each allowed and contradict each other.
 
 _BROKER = re.compile(r"[^\s/]+:\d+")
 _NAMESPACE = re.compile(r"[^/]+/[^/]+")

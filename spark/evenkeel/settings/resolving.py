@@ -251,9 +251,6 @@ def _judge(settings: Settings, origins: Mapping[str, Origin], problems: list[str
         problems.append(contradiction.text)
 
 
-# An operator's settings file.
-
-
 def read_overrides(path: str | Path) -> dict[str, Value]:
     """Read the overrides in a TOML file of plain `key = value` lines, typed and range-checked.
 

@@ -152,8 +152,6 @@ class Home:
             yield is_held
 
 
-# Process identities, which outlive the reuse of pids and every change of the clock.
-
 PROC = Path("/proc")
 
 

@@ -87,8 +87,6 @@ class Packing:
         """The columns with their SQL types, `kind` first."""
         return ", ".join((f"{KIND} string", *(f"{name} {kind.sql}" for name, kind in self.columns.items())))
 
-    # In Spark.
-
     def packed(self, table: str, rows: DataFrame, *more: Column) -> DataFrame:
         """Return the rows of one table as a frame with the columns `more` and those of the packing."""
         from pyspark.sql import functions as F
@@ -115,8 +113,6 @@ class Packing:
             value = F.col(packed)[place] if packed in FAMILIES else F.col(packed)
             columns.append(_restored(value, kind).alias(name))
         return frame.where(F.col(KIND) == F.lit(table)).select(*columns)
-
-    # In a worker.
 
     def rows(self, packed: pa.Table) -> dict[str, list[Row]]:
         """Return the rows of a packed table by their table, each list in the order of its rows' content."""

@@ -212,9 +212,6 @@ def _structs(array: pa.Array, kind: ColumnType) -> Values:
     return structs
 
 
-# From the values of rules to plain values, each checked against its column's type.
-
-
 def plain_of(kind: ColumnType, where: str = "value") -> Plain:
     """Return the function that brings a value to plain form; it raises EngineError, which names `where`, for a misfit.
 
@@ -369,9 +366,6 @@ def _is_plain(values: Values, types: set[type], kind: str) -> bool:
         present, bound = [value for value in values if value is not None], 1 << INTEGER_BITS[kind] - 1
         return bool(-bound <= min(present) and max(present) < bound)
     return (types == {str} and kind == "string") or (types == {bool} and kind == "boolean")
-
-
-# From plain values to Arrow.
 
 
 @cache

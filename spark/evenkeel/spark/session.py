@@ -251,9 +251,6 @@ def package_zip(folder: Path, files: Files | None = None) -> Path:
     return path
 
 
-# Results that stay with the server, computed once.
-
-
 def keep(frame: DataFrame, storage_level: StorageLevel | None = None) -> DataFrame:
     """Compute the frame and keep its rows with the server for as long as the returned frame is in use.
 

@@ -78,8 +78,6 @@ def compile_queries(spark: SparkSession, *, compiled: bool) -> None:
     spark.conf.set("spark.sql.codegen.factoryMode", "FALLBACK" if compiled else "NO_CODEGEN")
 
 
-# Sums of doubles that do not depend on the order, the files or the partitions of the rows.
-
 _EXACT = "decimal(38,18)"
 
 

@@ -78,9 +78,6 @@ def by_urgency(lines: Iterable[ClusterStatus]) -> list[ClusterStatus]:
     )
 
 
-# The course as a small picture: between its lowest and its highest value.
-
-
 def sparkline(course: Iterable[float | None]) -> str:
     """Return the course as a line of block characters, with a dot for unknown values; a constant course is drawn
     low."""

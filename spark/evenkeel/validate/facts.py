@@ -225,9 +225,6 @@ def looked_at(table: Table) -> list[str]:
     return [column.name for column in table.body_columns() if column.name not in _UNREAD.get(table.name, ())]
 
 
-# A rule over several tables of one cluster, and its registration.
-
-
 @dataclass(frozen=True, slots=True)
 class CrossRule:
     """`look` is a pure function from the observed rows to its result; `refuse` names the records to reject.

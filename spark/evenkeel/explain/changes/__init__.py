@@ -104,9 +104,6 @@ def without_groups(row: Row) -> list[Change]:
     return [Change(row["subject"], "anti-affinity groups", None, None, "", False, effect, sentence, is_more=False)]
 
 
-# Amounts of a statement, rounded to the side on which it stays true.
-
-
 @dataclass(frozen=True, slots=True)
 class Amount:
     """An amount as it is shown, with the value of the shown text, in the row's unit."""

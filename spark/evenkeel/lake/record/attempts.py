@@ -204,9 +204,6 @@ def plans_of(commands: Iterable[Row], outcomes: Iterable[Row]) -> frozenset[str]
     return frozenset(row["plan_id"] for row in commands if row["command_id"] in sent)
 
 
-# Exactly the rows that manifests list, and the rows of the outbox, which count without one.
-
-
 def read_table(lake: str | Path, table: str, *, cluster: str | None = None) -> list[Row]:
     """Return all rows of a table that no manifest lists."""
     return rows_where(lake, table, equals("cluster", cluster))

@@ -44,8 +44,6 @@ class Record:
         self._files: dict[str, KnownFiles] = {}
         self._datasets: dict[tuple[Any, ...], Any] = {}
 
-    # Contents
-
     def clusters(self) -> list[str]:
         """Return clusters with a cycle on record, by name."""
         return self.files("cycles").clusters()
@@ -68,8 +66,6 @@ class Record:
     def dates(self, table: str, cluster: str) -> list[date]:
         """Return the dates for which the table still has files."""
         return self.files(table).dates(cluster)
-
-    # Cycles
 
     def cycles(
         self, cluster: str, first: datetime, last: datetime, columns: Sequence[str] | None = None, where: Any = None
@@ -186,8 +182,6 @@ class Record:
             if cycles:
                 return cycles[0]
             at = until + ROUNDING
-
-    # Rows
 
     def rows(
         self,
@@ -332,8 +326,6 @@ def at_moments(moments: Iterable[datetime]) -> Any:
 
     return pc.field("cycle_at").isin(sorted({*moments}))
 
-
-# Requested cycles: by cluster and time, with the nearest recorded ones if there is none.
 
 LATEST = "latest"
 

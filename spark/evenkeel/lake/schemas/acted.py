@@ -134,8 +134,6 @@ CYCLES = Table(
 ACTED = (COMMANDS, OUTCOMES, SETTINGS, CYCLES)
 
 
-# Control of a cluster: operators' pauses, leases of publishers, approvals of plans.
-
 CONTROLS = Table(
     "controls",
     "acted",

@@ -201,8 +201,6 @@ def _line(error: BaseException) -> str:
     return lines[0][:300]
 
 
-# Names from the cluster in a URL: each segment is quoted once, and not changed again.
-
 PREFIX = "/admin/v2"
 _HALF = re.compile("[\ud800-\udfff]")
 # Characters that a path may hold unquoted: those of RFC 3986 (pchar and /), `?`, and the `%` of quoted ones.

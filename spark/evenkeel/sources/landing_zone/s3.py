@@ -138,9 +138,6 @@ def as_number(moment: datetime) -> int:
     return (moment - _EPOCH) // timedelta(milliseconds=1)
 
 
-# Listings. Objects with other names than snapshots have are ignored.
-
-
 def newest_first(client: Any, place: Place, cluster: str, until: datetime | None = None) -> Iterator[Entry]:
     """Yield the snapshots of a cluster from `until` (included; None: from the newest) back to the first."""
     last = None if until is None else as_number(until)

@@ -69,8 +69,6 @@ class Ledger:
         """Release the ledger for another agent."""
         self._file.close()
 
-    # Incoming messages
-
     def receive(self, command: Mapping[str, Any], now: datetime) -> bool:
         """Note a command; return False if it was known."""
         row = (
@@ -143,8 +141,6 @@ class Ledger:
         at, by, reason = rows[0]
         return f"withdrawn by {by} at {at}: {reason}"
 
-    # Known commands
-
     def entry(self, command_id: str) -> LedgerEntry:
         """Return the ledger's entry of a received command."""
         rows = self._file.rows("SELECT state, deed, sending_at FROM commands WHERE command_id = ?", command_id)
@@ -162,8 +158,6 @@ class Ledger:
         """Return the commands whose request may have been sent, without further knowledge, oldest first."""
         rows = self._file.rows("SELECT body FROM commands WHERE state = 'sending' ORDER BY cycle_at, step")
         return [read_command(body) for (body,) in rows]
-
-    # Progress of commands
 
     def sending(self, command_id: str, now: datetime) -> None:
         """Note that the request is sent next. Not a second time: a command half-way must be released first."""
@@ -209,8 +203,6 @@ class Ledger:
         )
         detail = "expired; a request that may have gone out had no effect, and the queue did not deliver it again"
         return [command_id for (command_id,) in rows if self.settle(Outcome(command_id, "stale", now, detail), now)]
-
-    # Owed reports
 
     def owed(self, most: int) -> list[Owed]:
         """Return reports that are not known to be on the reports queue, oldest first."""

@@ -97,8 +97,6 @@ class Agent:
         thread.start()
         return thread
 
-    # Receiving
-
     def _poll(self) -> None:
         trouble = Trouble("command queue")
         met = False
@@ -179,8 +177,6 @@ class Agent:
                 )
         LOG.info("agent %s of cluster %s receives commands", self._settings.name, self._settings.cluster)
 
-    # Carrying out
-
     def _work(self) -> None:
         while not self._stopping.is_set():
             in_flight = self._work_queue.take(TICK_SECONDS)
@@ -194,8 +190,6 @@ class Agent:
             else:
                 self._work_queue.finish(in_flight)
                 self._wake.set()
-
-    # Reporting and deleting
 
     def _pay(self) -> None:
         sweep_at = 0.0
@@ -217,8 +211,6 @@ class Agent:
         while (pause := self._reporter.round()) and time.monotonic() + pause < until:
             time.sleep(pause)
 
-    # Renewing
-
     def _keep(self) -> None:
         trouble = Trouble("holding messages")
         beat = self._settings.visibility_s / 3
@@ -230,8 +222,6 @@ class Agent:
                 beat = self._settings.visibility_s / 3
             except QueueError as error:
                 beat = min(beat, trouble.failed(error))
-
-    # Ending
 
     def _hand_back(self) -> None:
         """Give back what was not begun; what may be under way from before a crash only once that must be over."""
