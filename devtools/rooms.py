@@ -15,7 +15,7 @@ PAGE = CHECKOUT / "docs" / "explanation" / "architecture.md"
 BEGIN, END = "<!-- rooms: written by `make docs` -->", "<!-- end of rooms -->"
 
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors", "locks", "retrying", "aws_errors"),
+    ("errors", "ending", "locks", "retrying", "aws_errors"),
     ("json_text", "secret", "times", "folders"),
     ("object_store",),
     ("handover", "spark", "pulsar"),

@@ -15,7 +15,8 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "query.md"
 @pytest.fixture(scope="module")
 def answers(spark, lake) -> list:
     """The rows that each query gives; the first one makes the view that the others use."""
-    decisions = PAGE.read_text().partition("## Ask about commands")[0]
+    decisions, heading, _ = PAGE.read_text().partition("## Ask about commands")
+    assert heading
     queries = re.findall(r"```sql\n(.*?);\n```", decisions, flags=re.DOTALL)
     return [spark.sql(query.replace("LAKE", str(lake))).collect() for query in queries]
 

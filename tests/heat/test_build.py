@@ -294,6 +294,7 @@ def test_what_a_cycle_asked_for_and_what_was_held_is_marked_with_what_became_of_
     ]
 
 
+@pytest.mark.spark
 def test_the_record_is_as_sound_with_heat_as_without(
     engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -46,7 +46,7 @@ def asked(cluster: StandaloneCluster, *, apart: bool) -> str:
 
 
 def test_the_package_reaches_workers_that_have_none(cluster: StandaloneCluster) -> None:
-    with pytest.raises(Exception, match="No module named 'evenkeel"):
+    with pytest.raises(Exception, match="cannot import evenkeel: put this version"):
         asked(cluster, apart=False)
     assert asked(cluster, apart=True) == ""
     found = spark_endpoint.check_workers(Site(environment={"EVENKEEL_SPARK": cluster.url}), "")

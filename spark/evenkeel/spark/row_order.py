@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 Text = Callable[[Any], str]
 # In both texts a number is followed by a comma, or by the brace after the last column, which sorts above all digits.
 _NEXT, _LAST = ",", "}"
+_TEXTS = ("string", "timestamp", "date")
 _BY_KEY: Text = JSONEncoder(sort_keys=True).encode
 
 
@@ -46,7 +47,7 @@ def content_order(columns: Columns, values: Sequence[Values]) -> list[int]:
         if not ties:
             break
         end = _LAST if n == len(parts) - 1 else _NEXT
-        text = _followed(_BY_KEY if as_python else spark_text(kind), kind, end)
+        text = _followed(_BY_KEY if as_python and kind.name not in INTEGER_BITS else spark_text(kind), kind, end)
         ties = [tie for stretch in ties for tie in _told_apart(order, *stretch, column, kind, text)]
     return order
 
@@ -57,7 +58,7 @@ def _told_apart(
     """Sort a stretch of rows by this column, and return the stretches in which its value is equal."""
     places = order[begin:end]
     cells = [column[place] for place in places]
-    if cells.count(cells[0] if kind.name == "string" else None) == len(cells):
+    if cells.count(cells[0] if kind.name in _TEXTS else None) == len(cells):
         return [(begin, end)]
     texts = list(map(text, cells))
     sorted_ = sorted(range(len(cells)), key=texts.__getitem__)
