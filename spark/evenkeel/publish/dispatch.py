@@ -167,7 +167,8 @@ class OutcomeRecorder:
             held = {cluster: lease for cluster, lease in now.items() if lease.holder == self._holder}
             taken_over = {lease.cluster for lease in still} & held.keys()
             leases = {c: _held(lease, asked_at, leases.get(c), c in taken_over) for c, lease in held.items()}
-            others = {c: _seen(lease, seen_at, others.get(c)) for c, lease in now.items() if c not in held}
+            before, others = others, {c: _SeenLease(lease, seen_at) for c, lease in now.items() if c not in held}
+            others |= {c: seen for c, seen in before.items() if c in others and seen.lease.step == now[c].step}
             # Counted from the first look, which may have taken long itself; a lease that stood still is requested once
             # more.
             until = until or seen_at + self._timing.lease_s + MORE_WAITING_S
@@ -417,10 +418,6 @@ def _held(lease: Lease, asked_at: float, before: HeldLease | None, stood_still: 
     elif stood_still:
         lease = replace(lease, before=datetime.now(UTC))
     return HeldLease(lease, asked_at)
-
-
-def _seen(lease: Lease, seen_at: float, before: _SeenLease | None) -> _SeenLease:
-    return before if before is not None and before.lease.step == lease.step else _SeenLease(lease, seen_at)
 
 
 def _taken(lease: Lease) -> str:

@@ -267,12 +267,8 @@ def _newest(
     for cluster, recorded in moments.items():
         newest[cluster] = borne_out(recorded) or own[cluster]
         if (last := max(recorded)) > newest[cluster]:
-            log.warning(
-                "%s: the cycle of %s lies more than a day ahead of those before it, and no day of cycles follows it: "
-                "it does not count as the newest. Check the clock of the machine that recorded it",
-                cluster,
-                last.isoformat(),
-            )
+            ahead = "lies more than a day ahead of those before it, and is not the newest until a day of cycles follows"
+            log.warning("%s: the cycle of %s %s. Check the clock that dated it", cluster, last.isoformat(), ahead)
     return newest
 
 

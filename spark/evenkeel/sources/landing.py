@@ -326,9 +326,9 @@ class Landing:
         bound = milliseconds(newest - period)
         kept = min(moment for moment in names if moment >= bound)
         lender = next(self._full_before(names, kept), None) if self._borrows(names[kept]) else None
-        in_use = {needed.path, needed.configuration_path} if needed is not None else set()
+        used = {needed.path, needed.configuration_path} if needed is not None else set()
         old = [names[moment] for moment in sorted(names) if moment < bound and moment != lender]
-        old = [snapshot for snapshot in old if str(snapshot) not in in_use]
+        old = [snapshot for snapshot in old if str(snapshot) not in used]
         for snapshot in old:
             try:
                 snapshot.unlink(missing_ok=True)

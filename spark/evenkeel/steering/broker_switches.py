@@ -74,8 +74,6 @@ def _in_words(answer: Hop) -> str:
     return f"{answer.broker or 'no broker'} answered {answer.status or 'nothing'} {answer.body[:200]}".rstrip()
 
 
-# Check that the brokers leave balancing to Evenkeel: their own shedding and auto-split must be off.
-#
 # Any broker may become the leader, and a broker's file may differ from the others'. So each broker is asked for its
 # runtime configuration. The cluster-wide list of dynamic values is not enough, for it lacks the values of the files.
 

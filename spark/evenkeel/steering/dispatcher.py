@@ -92,11 +92,6 @@ class LeaseGuard:
             return f"the lease of {self._cluster} was not renewed in time"
         return self.reason
 
-    @property
-    def renewed_at(self) -> float:
-        """Return when the lease was last requested."""
-        return self._until - self._lease_s
-
     def renew(self, asked_at: float) -> None:
         """Note a renewal; the lease counts from the moment at which it was requested."""
         self._until = asked_at + self._lease_s
@@ -146,7 +141,7 @@ def conduct(
     wake = Event()
     guards = {cluster: LeaseGuard(cluster, timing, held_since[cluster], wake.set) for cluster in works}
     seen: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
-    clerk = _Clerk(store, timing, guards, seen, wake)
+    clerk = _Clerk(store, timing, guards, seen, wake, min(held_since.values()))
     clerk.renew_if_due()  # since then the gate was asked and secrets were looked up
     with ThreadPoolExecutor(max(1, len(works)), thread_name_prefix="send") as pool:
         threads = {cluster: pool.submit(work, guards[cluster], seen.put) for cluster, work in sorted(works.items())}
@@ -185,11 +180,12 @@ class _Clerk:
         guards: Mapping[str, LeaseGuard],
         seen: queue.SimpleQueue[Outcome],
         wake: Event,
+        renewed_at: float,
     ) -> None:
         self._store, self._timing, self._guards, self._seen, self._wake = store, timing, guards, seen, wake
         self._waiting: list[Outcome] = []
         self._written_at = elapsed()
-        self._renewed_at = min(guard.renewed_at for guard in guards.values())
+        self._renewed_at = renewed_at
         self._pass_on_splits()
 
     def is_over(self, threads: Mapping[str, Future[str | None]]) -> bool:

@@ -116,10 +116,8 @@ def effect_in_words(command: Command, look: Look) -> str:
         return neighbours(command, look)
     if look.owners:
         return f"the bundle is on {', '.join(sorted(look.owners))}"
-    return _has_left(command) if seen is Sight.UNOWNED else _who_is_silent(look)
-
-
-def _has_left(command: Command) -> str:
+    if seen is not Sight.UNOWNED:
+        return _who_is_silent(look)
     bound = f", bound for {command['destination']}" if command["destination"] else ""
     return f"the bundle has left {command['from_broker']}{bound}; no client has looked it up yet, so no broker owns it"
 

@@ -16,28 +16,19 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from functools import partial
 from itertools import groupby
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from evenkeel.steering.admin_request import ANY_BROKER, acquiring_broker
 from evenkeel.steering.outcome import Outcome, ReportOutcome, Stop, not_sent
 from evenkeel.steering.premise import Command
 
+if TYPE_CHECKING:
+    from evenkeel.steering.command_executor import CommandExecutor
+
 log = logging.getLogger(__name__)
 
 LeaveOut = Callable[[Command], str | None]
 """Function that returns why this command may not be sent; None if it may."""
-
-
-def _none(_: Command) -> str | None:
-    return None
-
-
-class Executor(Protocol):
-    """Executor of a single command: `steering.command_executor.CommandExecutor`."""
-
-    def carry_out(self, command: Command, before_request: Callable[[], None]) -> Outcome:
-        """Send the command and return what was seen of it; blocks until then. `before_request`: the last question."""
-        ...
 
 
 class _HeldBackError(Exception):
@@ -47,13 +38,19 @@ class _HeldBackError(Exception):
 class PulsarAdmin:
     """Sink that sends commands at `per_second`, with `in_flight` of them under way at most."""
 
-    def __init__(self, carrier: Executor, *, per_second: float, in_flight: int) -> None:
+    def __init__(self, carrier: CommandExecutor, *, per_second: float, in_flight: int) -> None:
         self._carrier = carrier
         self._pace = Pace(per_second)
         self._in_flight = max(1, in_flight)
 
     def send(
-        self, commands: Sequence[Command], *, stop: Stop, ask: Stop, report: ReportOutcome, leave_out: LeaveOut = _none
+        self,
+        commands: Sequence[Command],
+        *,
+        stop: Stop,
+        ask: Stop,
+        report: ReportOutcome,
+        leave_out: LeaveOut = lambda _: None,
     ) -> None:
         """Carry out commands in the order of their steps, and report the outcome of each as it is seen.
 

@@ -11,6 +11,7 @@ queue twice. The agent ensures that it has at most one effect (`evenkeel.steerin
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import time
 from collections.abc import Collection, Mapping, Sequence
@@ -32,7 +33,6 @@ from evenkeel.steering.queue.fifo import (
     ReceivedMessage,
     command_group,
     control_group,
-    dedup_id,
     send_all,
 )
 from evenkeel.steering.queue.messages import AgentReport, Control, command_body, control_body, read_report
@@ -123,7 +123,7 @@ class SqsSink:
         Raises `QueueError` if it cannot be sent. Sending it once more does no harm.
         """
         body = control_body(Control(kind, self.cluster, made_at, by, reason, plan_id))
-        control_id = dedup_id(body)
+        control_id = hashlib.sha256(body.encode()).hexdigest()
         text = self._signature.signed(body, TO_AGENTS, datetime.now(UTC), control_id)
         failed = send_all(self._commands, [Letter(text, control_group(control_id), control_id)])
         if failed:

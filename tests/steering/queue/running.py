@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from evenkeel.steering.agent.ledger import Ledger
-from evenkeel.steering.agent.processor import AgentExecutor
 from evenkeel.steering.agent.service import Agent
 from evenkeel.steering.agent.setup import AgentSettings, QueueClock
 from evenkeel.steering.outcome import Outcome, decisive
@@ -31,7 +30,7 @@ def quick(queues: Pair, folder: Path, name: str = "agent-1", **other: Any) -> Ag
 
 
 @contextmanager
-def running(settings: AgentSettings, carrier: AgentExecutor, clock: QueueClock | None = None) -> Iterator[Agent]:
+def running(settings: AgentSettings, carrier: Any, clock: QueueClock | None = None) -> Iterator[Agent]:
     """An agent at work; it is stopped at the end, and what it raised is raised here."""
     ledger = Ledger(settings.ledger, settings.cluster, settings.name)
     agent = Agent(settings, carrier, ledger, clock)
@@ -56,7 +55,7 @@ def running(settings: AgentSettings, carrier: AgentExecutor, clock: QueueClock |
         raise raised[0]
 
 
-def run_until_idle(settings: AgentSettings, carrier: AgentExecutor, clock: QueueClock | None = None) -> None:
+def run_until_idle(settings: AgentSettings, carrier: Any, clock: QueueClock | None = None) -> None:
     """Runs an agent here until there is nothing to do for it."""
     ledger = Ledger(settings.ledger, settings.cluster, settings.name)
     try:

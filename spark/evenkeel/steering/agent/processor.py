@@ -10,8 +10,8 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
-from typing import Any, Protocol
+from datetime import datetime, timedelta
+from typing import Any
 
 from evenkeel.pulsar.admin import AdminClient
 from evenkeel.steering.agent.admission import (
@@ -31,7 +31,7 @@ from evenkeel.steering.broker_switches import hands_off
 from evenkeel.steering.command_executor import CommandExecutor, Patience
 from evenkeel.steering.outcome import STRENGTH, Outcome, not_sent
 from evenkeel.steering.pulsar_admin import Pace
-from evenkeel.steering.queue.fifo import QueueError
+from evenkeel.steering.queue.fifo import Fifo, QueueError
 from evenkeel.times import elapsed
 
 ASKED_EVERY_SECONDS = 30.0
@@ -56,7 +56,10 @@ class ClusterExecutor:
         self._asked_at = 0.0
 
     def carry_out(self, command: Mapping[str, Any], before_request: Callable[[], None] = lambda: None) -> Outcome:
-        """Fence, send and read back; return the outcome."""
+        """Fence, send at most one request, and read back; return the outcome. Never raises for faults of the cluster.
+
+        `before_request` is called right before the request leaves; if it raises, nothing is sent.
+        """
         with self._lock:  # asked again after a while, and at once if the last answer had objections
             fresh = time.monotonic() - self._asked_at < ASKED_EVERY_SECONDS
             if self._objections is None or self._objections or not fresh:
@@ -67,27 +70,8 @@ class ClusterExecutor:
         return self._executor.carry_out(command, before_request)
 
     def look_again(self, command: Mapping[str, Any]) -> Outcome | None:
-        """Read back the outcome of a request that may have been sent."""
+        """Return the outcome of a request that an agent now dead may have sent; None if it may be sent (again)."""
         return self._executor.look_again(command)
-
-
-class AgentExecutor(Protocol):
-    """Fences, sends and reads back; never raises for faults of the cluster. Several threads call it at a time."""
-
-    def carry_out(self, command: Mapping[str, Any], before_request: Callable[[], None]) -> Outcome:
-        """Carry the command out, or not, and return what was seen. Sends at most one request that has an effect.
-
-        `before_request` is called right before the request leaves, and before nothing else; if it raises, nothing is
-        sent.
-        """
-        ...
-
-    def look_again(self, command: Mapping[str, Any]) -> Outcome | None:
-        """Return the outcome of a request that an agent now dead may have sent; reads only.
-
-        None: it had no effect and its premise still holds, so that it may be carried out (again).
-        """
-        ...
 
 
 LOG = logging.getLogger(__name__)
@@ -123,23 +107,15 @@ class _NotSentError(Exception):
         self.step = step
 
 
-class Holder(Protocol):
-    """Renews the right to messages (`steering.queue.fifo.Fifo`)."""
-
-    def renew(self, receipts: list[str], seconds: int) -> set[str]:
-        """Return the receipts that are no longer good; raises QueueError if that is unknown."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Processor:
     """All decisions about one command. Several threads call it, for different commands."""
 
     settings: AgentSettings
     ledger: Ledger
-    carrier: AgentExecutor
+    carrier: ClusterExecutor
     work_queue: WorkQueue
-    queue: Holder
+    queue: Fifo
     pause: PauseSwitch
     pace: Pace
     now: Callable[[], datetime]
@@ -168,7 +144,8 @@ class Processor:
 
     def _circumstances(self, command: Mapping[str, Any]) -> AdmissionFacts:
         newest = self.ledger.newest_cycle(command["bundle"])
-        return AdmissionFacts(self.now(), self.pause.reason(command["plan_id"]), newest, self.settings.longest_request)
+        longest = timedelta(seconds=self.settings.longest_request_s)
+        return AdmissionFacts(self.now(), self.pause.reason(command["plan_id"]), newest, longest)
 
     def _look_again(self, in_flight: InFlight) -> Step:
         try:
@@ -208,29 +185,23 @@ class Processor:
         The queue says if the command is still this agent's. A pause, a newer cycle or the time limit may have come
         while the cluster was looked at. What cannot be read holds the request.
         """
+        asked_at, receipts = self.elapsed(), self.work_queue.receipts_of(in_flight)
         try:
-            held_until = self._hold(in_flight)
+            self.work_queue.lose(self.queue.renew(receipts, self.settings.visibility_s) if receipts else ())
         except QueueError:
             raise _NotSentError(Later(QUEUE_PAUSE_SECONDS)) from None  # the polling thread logs it
-        if held_until is None:
+        if not self.work_queue.receipts_of(in_flight):
             LOG.info("%s: not in hand any more; left to whom the queue gives it", _name(in_flight.command))
             raise _NotSentError(Gone())
         verdict = judge_unsent(in_flight.command, self._circumstances(in_flight.command))
         if isinstance(verdict, Refuse):
             raise _NotSentError(verdict)
+        held_until = asked_at + self.settings.visibility_s
         counts_until = min(self.elapsed() + ANSWER_COUNTS_SECONDS, held_until - self.settings.longest_request_s)
         self.ledger.sending(in_flight.command_id, self.now())
         if self.elapsed() > counts_until:  # this process stood still, or a disk did
             self.ledger.release(in_flight.command_id)
             raise _NotSentError(Later(0.0))
-
-    def _hold(self, in_flight: InFlight) -> float | None:
-        """Renew the right to the command's messages; return the second of `elapsed` to which it holds, None if lost."""
-        asked_at = self.elapsed()
-        receipts = self.work_queue.receipts_of(in_flight)
-        if receipts:
-            self.work_queue.lose(self.queue.renew(receipts, self.settings.visibility_s))
-        return asked_at + self.settings.visibility_s if self.work_queue.receipts_of(in_flight) else None
 
     def _refuse(self, in_flight: InFlight, verdict: Refuse) -> Step:
         return self._settle(in_flight, Outcome(in_flight.command_id, verdict.outcome, self.now(), verdict.detail))

@@ -122,8 +122,6 @@ def _elsewhere(named: object, cluster: str, own_cluster: str) -> BadMessage:
     return BadMessage(reason, cluster=cluster)
 
 
-# Outgoing: owed reports, and then deletions of finished messages.
-#
 # A message is deleted only after the report of its command is on the reports queue. Until then the command queue holds
 # it too, in case this machine and its ledger are lost.
 

@@ -11,7 +11,7 @@ from datetime import timedelta
 from math import ceil
 
 from evenkeel.steering.agent.ledger import Ledger
-from evenkeel.steering.agent.processor import AgentExecutor, Gone, Later, Processor
+from evenkeel.steering.agent.processor import ClusterExecutor, Gone, Later, Processor
 from evenkeel.steering.agent.queues import Left, Receiver, Reporter, Trouble
 from evenkeel.steering.agent.setup import AgentError, AgentSettings, LedgerError, PauseSwitch, QueueClock
 from evenkeel.steering.agent.work_queue import WorkQueue
@@ -31,7 +31,7 @@ class Agent:
     """One agent of one cluster, from its settings and its executor of commands."""
 
     def __init__(
-        self, settings: AgentSettings, carrier: AgentExecutor, ledger: Ledger, clock: QueueClock | None = None
+        self, settings: AgentSettings, carrier: ClusterExecutor, ledger: Ledger, clock: QueueClock | None = None
     ) -> None:
         self._settings = settings
         self._ledger = ledger

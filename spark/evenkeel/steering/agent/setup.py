@@ -66,11 +66,6 @@ class AgentSettings:
         """The cluster whose commands the agent carries out."""
         return self.signature.cluster
 
-    @property
-    def longest_request(self) -> timedelta:
-        """The longest time that a request to a broker may take."""
-        return timedelta(seconds=self.longest_request_s)
-
 
 class AgentError(EvenkeelError):
     """The agent cannot work, or must not go on."""
@@ -80,8 +75,6 @@ class LedgerError(AgentError):
     """The ledger is another agent's, another cluster's, damaged, or cannot be written; without it nothing is sent."""
 
 
-# The agent's time: this machine's clock, corrected to the queue's if the two are far apart.
-#
 # A command expires at a moment of the publisher's clock. An agent whose own clock is ten minutes behind would carry out
 # expired commands, one that is ahead would refuse everything. The queue's answers have the right time.
 
@@ -115,8 +108,6 @@ class QueueClock:
             LOG.warning("this machine's clock is %+.0f s off the queue's; the queue's counts", -ahead.total_seconds())
 
 
-# Permission of the agent to send: a file on this machine, and the controls from the queue.
-#
 # A command that meets a pause is `withheld`, for good, and not given back to the queue. So its publisher gets the
 # outcome at once, and after the pause the next cycle decides on figures of its own time.
 

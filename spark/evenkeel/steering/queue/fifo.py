@@ -158,11 +158,6 @@ def parts(values: Sequence[str], size: int) -> Iterator[Sequence[str]]:
     return (values[place : place + size] for place in range(0, len(values), size))
 
 
-def dedup_id(*words: str) -> str:
-    """Return an id that SQS accepts, equal for equal words."""
-    return hashlib.sha256("\n".join(words).encode("utf-8", "backslashreplace")).hexdigest()
-
-
 def _failed(answer: Mapping[str, Any]) -> dict[str, LetterFailure]:
     return {
         entry["Id"]: LetterFailure(
