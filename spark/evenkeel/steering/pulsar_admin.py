@@ -36,7 +36,6 @@ class Executor(Protocol):
 
     def carry_out(self, command: Command) -> Outcome:
         """Send the command and return what was seen of it; blocks until then."""
-        ...
 
 
 class PulsarAdmin:
