@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,8 +14,7 @@ from evenkeel.airflow.seal import without_seal
 from evenkeel.errors import EvenkeelError, NoLake
 from evenkeel.json_text import parse_json
 from evenkeel.lake.handover_files import taken
-from evenkeel.object_store import CONNECTION_VARIABLE, S3Connection, is_object_store
-from evenkeel.secret import Secret
+from evenkeel.object_store import CONNECTION_VARIABLE, is_object_store
 from evenkeel.settings.lakes import ConfiguredLake, LakeMap, configured_lakes
 from evenkeel.settings.names import MAIN
 from evenkeel_page.reader import Job
@@ -24,7 +22,6 @@ from evenkeel_page.reader import Job
 log = logging.getLogger(__name__)
 
 VARIABLE = "evenkeel_lake"
-_SECRETS = ("secret_key", "session_token")
 MOST_SIGNS, MOST_XCOMS, MOST_FILE_BYTES = 200_000, 500, 16 << 20
 """Bounds of what is read for a page: of an XCom, which many users may edit, of their number, and of a hand-over."""
 
@@ -64,16 +61,7 @@ def store(lake: str) -> dict[str, str | None] | None:
     from evenkeel.airflow.credentials import store_from_airflow
 
     store = store_from_airflow(name)
-    if store is None:
-        return None
-    texts = {field.name: getattr(store, field.name) for field in fields(store)}
-    return {name: text.reveal() if isinstance(text, Secret) else text for name, text in texts.items()}
-
-
-def as_connection(words: Mapping[str, str | None]) -> S3Connection:
-    """The connection that `store` put into words."""
-    secrets = {name: None if words[name] is None else Secret(words[name] or "") for name in _SECRETS}
-    return S3Connection(**{**words, **secrets})  # type: ignore[arg-type]
+    return None if store is None else store.words()
 
 
 def _variable() -> str | None:

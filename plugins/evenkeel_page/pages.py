@@ -23,7 +23,7 @@ from evenkeel.explain.wording import age, shortened, time, visible
 from evenkeel.lake.record import Attempt, Record, clusters_of, find_cycles, newest_cycles, read_rows
 from evenkeel.lake.record.recent_rows import Recent
 from evenkeel.lake.record.tables import OpenTables, all_of, text
-from evenkeel.object_store import resolve_connections_by
+from evenkeel.object_store import S3Connection, resolve_connections_by
 from evenkeel.report import build_model, gather
 from evenkeel.report.page import LISTED, MOST_LISTED, environment, render_listing, render_notice, report_link
 from evenkeel.report.plan_cost import PlanCost, read_plan_cost
@@ -36,7 +36,7 @@ from evenkeel.times import time_given
 from evenkeel.transparency.overview import read_overview
 from evenkeel.verify.prove import prove_cycle
 from evenkeel.verify.runs import read_runs
-from evenkeel_page import airflow_side, heat_pages, look, subject_pages, what_if_pages
+from evenkeel_page import heat_pages, look, subject_pages, what_if_pages
 from evenkeel_page.cycle_progress import CycleProgress, cycle_progress, runs_of
 from evenkeel_page.lake_choice import choosing, first_steps, from_lakes, lake_links, lake_words, shown_name
 from evenkeel_page.reader import Answer, Job
@@ -51,6 +51,7 @@ MOST_AT_HAND = 8
 LAKE_S = 15.0
 """Time after which the first page leaves a lake out: half of a page's time limit."""
 _LATEST_RUNS, _MOST_HEADS = 10, 50
+_OF_RUNS = ["cluster", *LISTED, "dag_id", "run_id"]
 _NAME = 60
 _UP = {"heat_why": "../", "what_if_run": "../", "what_if_new": "../", "what_if_started": "../"}
 """Page -> the way up to the desk's own addresses, for pages below them."""
@@ -72,7 +73,7 @@ def _answer(job: Job) -> Answer:
     notice = partial(_notice, up=_UP.get(job.page, ""), over=_OVER_A_LAKE.get(job.page, ""))
     try:
         if job.store is not None:
-            connection = airflow_side.as_connection(job.store)
+            connection = S3Connection.of_words(job.store)
             resolve_connections_by(lambda name: connection)
         make = partial(_PAGES[job.page], **job.arguments)
         with _tables.look():
@@ -312,23 +313,11 @@ def _cycles_of_run(
     """Return the cycles in the hand-overs of the run's tasks, since a run with an already recorded plan adds no
     attempt."""
     if handed_on:
-        return _counted(record, handed_on)
+        return record.cycles_at(handed_on, _OF_RUNS)
     its_own = all_of(text("dag_id") == dag_id, text("run_id") == run_id)
     moments = {(name, at) for name in record.clusters() for at in record.moments(name, its_own).to_pylist()}
-    near = _counted(record, moments)
+    near = record.cycles_at(moments, _OF_RUNS)
     return [attempt for attempt in near if (attempt.planned["dag_id"], attempt.planned["run_id"]) == (dag_id, run_id)]
-
-
-def _counted(record: Record, cycles: Collection[tuple[str, datetime]]) -> list[Attempt]:
-    """The attempts that count for these cycles, by cluster and moment; each cluster's range is read once."""
-    columns = ["cluster", *LISTED, "dag_id", "run_id"]
-    counted: list[Attempt] = []
-    for name in sorted({name for name, _ in cycles} & {*record.clusters()}):
-        moments = {at for cluster, at in cycles if cluster == name}
-        counted += [
-            cycle for cycle in record.cycles(name, min(moments), max(moments), columns) if cycle.cycle_at in moments
-        ]
-    return counted
 
 
 def settings(lake: str, cluster: str | None = None, show: str = "changed") -> Answer:

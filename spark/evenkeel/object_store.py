@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -83,6 +83,17 @@ class S3Connection:
     session_token: Secret | None = None
     region: str | None = None
     endpoint: str | None = None
+
+    def words(self) -> dict[str, str | None]:
+        """Return the parts as plain texts, secrets too, for another process of this user; `of_words` reads them."""
+        texts = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: text.reveal() if isinstance(text, Secret) else text for name, text in texts.items()}
+
+    @classmethod
+    def of_words(cls, words: Mapping[str, str | None]) -> S3Connection:
+        """Return the connection in plain texts of `words`."""
+        secrets = {name: Secret(text) for name in ("secret_key", "session_token") if (text := words[name])}
+        return cls(**{**words, **secrets})  # type: ignore[arg-type]
 
 
 Resolver = Callable[[str], S3Connection | None]
@@ -174,11 +185,8 @@ class StoreAccess:
             "region": self.region,
             "endpoint": self.endpoint or "",
         }
-        return "".join(f"{key}={_escaped(value)}\n" for key, value in properties.items() if value)
-
-
-def _escaped(value: str) -> str:
-    return value.replace("\\", "\\\\")
+        escaped = {key: value.replace("\\", "\\\\") for key, value in properties.items() if value}
+        return "".join(f"{key}={value}\n" for key, value in escaped.items())
 
 
 _resolve: Resolver | None = None

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.errors import EvenkeelError
-from evenkeel.handover import FAILED, SKIPPED, Handover
+from evenkeel.handover import FAILED, SKIPPED, CycleKey, Handover
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -144,14 +144,14 @@ def _run_tasks(spark: SparkSession, handover: Handover, progress: Progress, send
 class WindowProgress:
     """Progress of a window after a task.
 
-    The task's name (empty: none yet), recorded cycles of all that are to be decided, cycles decided before, and the
-    part of the work that is done (0 to 1).
+    The task's name (empty: none yet), recorded cycles of all that are to be decided, keys of cycles decided before, and
+    the part of the work that is done (0 to 1).
     """
 
     task: str
     cycles: int
     of: int
-    decided_before: int
+    decided_before: frozenset[CycleKey]
     share: float
 
 
@@ -186,7 +186,7 @@ def run_window(
     decided = frozenset() if anew else decided_already(spark, request, cycles)
     chunks = deque((chunk, 0) for chunk in in_chunks(cycle for cycle in cycles if cycle.key not in decided))
     total, done = sum(len(chunk) for chunk, _ in chunks), 0
-    progress(WindowProgress("", 0, total, len(decided), 0.0 if total else 1.0))
+    progress(WindowProgress("", 0, total, decided, 0.0 if total else 1.0))
     while chunks:
         chunk, tries = chunks.popleft()
         tasks = 0
@@ -196,7 +196,7 @@ def run_window(
             tasks += 1
             done += len(chunk) if tasks > len(DECIDING) else 0
             part = len(chunk) * tasks / (len(DECIDING) + 1) if tasks <= len(DECIDING) else 0
-            progress(WindowProgress(task, done, total, len(decided), (done + part) / total))
+            progress(WindowProgress(task, done, total, decided, (done + part) / total))
 
         try:
             with session_for_a_while(spark) if chunks else nullcontext(spark) as session:

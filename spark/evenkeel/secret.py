@@ -87,10 +87,11 @@ def text_given(name: str, environment: Mapping[str, str]) -> tuple[str, str] | N
         raise SettingsError(f"both {name} and {name + FILE} are set: unset one of them")
     if text:
         return text, name
-    return (_content(file, name + FILE), name + FILE) if file else None
+    return (content_of(file, name + FILE), name + FILE) if file else None
 
 
-def _content(file: str, name: str) -> str:
+def content_of(file: str, name: str) -> str:
+    """Return the text of the file that the variable `name` names; raises SettingsError, which shows nothing of both."""
     try:
         return Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -219,5 +219,11 @@ def test_what_spark_works_out_fits_the_documented_schema(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("EVENKEEL_SPARK", engine.url)
-    assert main([*words.format(**places, new=tmp_path).split(), "--json"]) in (0, 1)
-    assert check(name, capsys.readouterr().out)
+    given = [*words.format(**places, new=tmp_path).split(), "--json"]
+    assert main(given) in (0, 1)
+    found = check(name, capsys.readouterr().out)
+    assert found
+    if name == "rebalance":
+        (decided,) = found
+        assert main([*given, "--from", decided["cycle_at"], "--to", decided["cycle_at"]]) == 0
+        assert check(name, capsys.readouterr().out) == [{**decided, "seconds": 0.0}], "it is on record already"

@@ -2,16 +2,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenkeel.explain.changes import at_least, at_most
+from evenkeel.explain.changes import at_least
 
 UNITS = st.sampled_from(["fraction", "percent", "points", "byte/s", "msg/s", "ms", "s", "count", ""])
 
 
 @given(value=st.floats(0, 1e12), unit=UNITS)
-def test_an_amount_is_rounded_to_the_side_on_which_it_stays_true(value: float, unit: str) -> None:
+def test_an_amount_is_rounded_up_so_that_it_stays_true(value: float, unit: str) -> None:
     dust = 1e-6 * max(1.0, value)
     assert at_least(value, unit).value >= value - dust
-    assert at_most(value, unit).value <= value + dust
 
 
 @pytest.mark.parametrize(

@@ -108,8 +108,8 @@ def test_the_attempts_that_count_are_those_of_the_code(spark: Any, tmp_path: Pat
         row = decision("b1:8080", "broker", "kept", "below_threshold", "It is.", measured=float(number))
         small.add("lab", at, {"unload_decisions": [row]}, attempt=number, **manifest)
 
-    add(0, 3, plan_id="third", mode="auto")
-    add(0, 4, plan_id="first", mode="auto", kind="rerun")
+    add(0, 3, plan_id="first", mode="auto", kind="rerun")
+    add(0, 4, plan_id="fourth", mode="auto")
     add(0, 5, plan_id="fifth", kind="backfill")
     for number, kind in ((1, "backfill"), (2, "live"), (3, "backfill")):
         add(1, number, kind=kind, plan_id=f"of a minute later {number}")
@@ -119,7 +119,7 @@ def test_the_attempts_that_count_are_those_of_the_code(spark: Any, tmp_path: Pat
     small.append("commands", [{**stamp, "command_id": "c2", "plan_id": "held back", "expires_at": BEGIN}])
     small.append("outcomes", [{**stamp, "command_id": "c2", "outcome": "withheld", "seen_at": BEGIN}])
     counting = read_cycles(tmp_path)
-    assert [attempt.number for attempt in counting] == [4, 2, 2]
+    assert [attempt.number for attempt in counting] == [3, 2, 2]
 
     (view,) = (one for one in re.findall(r"```sql\n(.*?);\n```", PAGE.read_text(), re.DOTALL) if "TEMP VIEW" in one)
     spark.sql(view.replace("LAKE", str(tmp_path)).replace("VIEW listed", "VIEW of_the_small_lake"))
@@ -131,7 +131,7 @@ def test_the_attempts_that_count_are_those_of_the_code(spark: Any, tmp_path: Pat
     for block in (code[0], code[2]):
         now = datetime.now(UTC) + timedelta(days=1)
         exec(block.replace("LAKE", str(tmp_path)).replace("COMMITTED", now.isoformat()), names)
-    assert [row["measured"] for row in names["answer"].to_pylist()] == [4.0, 2.0, 2.0]
+    assert [row["measured"] for row in names["answer"].to_pylist()] == [3.0, 2.0, 2.0]
 
 
 def test_changes_between_versions_are_the_rows_that_came(ask, history) -> None:

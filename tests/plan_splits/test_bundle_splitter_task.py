@@ -23,11 +23,11 @@ from evenkeel.plan_splits.rules.bundle_splitter_task import (
     BELOW_LIMITS,
     MAXIMUM_BUNDLES,
     TOO_FEW_TOPICS,
+    Bounds,
     Limit,
     bandwidth_limit,
     decide_splits,
     find_bundles_to_split,
-    limits_of,
 )
 from evenkeel.settings import Settings
 from tests.cycle import rows as cycle_rows
@@ -201,7 +201,8 @@ def word_for_word(
                 yield TOO_FEW_TOPICS.about_bundle(bundle, broker, measured=stats.topics, threshold=2, unit="count")
                 continue
             past = histories[bundle].long_term if bundle in histories else None
-            limits = limits_of(stats, past.rate if past else 0.0, past.throughput if past else 0.0, settings)
+            bounds = Bounds(settings)
+            limits = bounds.limits(bounds.measured(stats, past.rate if past else 0.0, past.throughput if past else 0.0))
             numbers = {limit.name: limit.measured for limit in limits}
             exceeded = [limit for limit in limits if limit.exceeded]
             limit, rule = (exceeded[0], exceeded[0].rule) if exceeded else (max(limits, key=share), BELOW_LIMITS)

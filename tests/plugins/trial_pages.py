@@ -3,8 +3,9 @@
 import os
 import time
 
-from evenkeel_page.airflow_side import as_connection
 from evenkeel_page.reader import Answer, Job
+
+from evenkeel.object_store import S3Connection
 
 _kept: list[bytearray] = []
 
@@ -24,7 +25,7 @@ def answer(job: Job) -> Answer:
     elif job.page == "keep":
         _kept.append(bytearray(os.urandom(1)) * (int(number) << 20))
     elif job.page == "store":
-        found = as_connection(job.store)
+        found = S3Connection.of_words(job.store)
         secrets = found.secret_key.reveal(), found.session_token.reveal()
         return Answer(200, " ".join((found.access_key, *secrets, found.region, found.endpoint)))
     return Answer(200, str(os.getpid()))

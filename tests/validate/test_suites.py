@@ -89,7 +89,10 @@ def damaged(tmp_path: Path, expectation: dict[str, Any]) -> Path:
         ({"kwargs": {"min_value": 0}}, "rule r names no column"),
         ({"kwargs": {"column": "hash", "min_value": {"$PARAMETER": "x"}}}, "rule r has a parameter"),
         ({"kwargs": {"column": "hash", "min_value": "0"}}, "rule r has a bound that is not a number"),
-        ({"kwargs": {"column": "hash", "max_value": 1, "strict_max": "no"}}, "rule r has a strict_min or strict_max"),
+        (
+            {"kwargs": {"column": "hash", "max_value": 1, "strict_max": "no"}},
+            "or a strict_min or strict_max that is neither",
+        ),
         ({"type": "expect_column_mean_to_be_between"}, "possible are"),
         ({"kwargs": {"column": "hash", "row_condition": "hash > 1"}}, "rule r has a row_condition"),
     ],
@@ -125,7 +128,7 @@ def test_uniqueness_cannot_reject_because_no_single_record_is_at_fault(tmp_path:
         ({"column": "state", "value_set": ["Ok", None]}, "not of texts alone, or of numbers alone"),
         ({"column": "state", "value_set": ["Ok", 1]}, "not of texts alone, or of numbers alone"),
         ({"column": "state", "value_set": []}, "not of texts alone, or of numbers alone"),
-        ({"column": "state", "value_set": ["Ok"], "row_condition": "is_leader"}, "write pandas"),
+        ({"column": "state", "value_set": ["Ok"], "row_condition": "is_leader"}, "without `condition_parser` pandas"),
         (
             {"column": "state", "value_set": ["Ok"], "row_condition": "cpu_usage > 5", "condition_parser": "pandas"},
             "may be NaN",

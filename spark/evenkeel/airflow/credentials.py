@@ -1,18 +1,16 @@
 """Credentials from Airflow's connections, which the environment overrides.
 
-Tokens and addresses of clusters; keys of stores, of queues and of the transparency log. A connection with a part that
-is not used is refused: it would mean something else here than its operator wrote.
+Tokens and addresses of clusters; keys of stores, queues and transparency logs. A part that would be ignored is refused.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Set
+from collections.abc import Set
 from dataclasses import replace
 from typing import Any
 
 from evenkeel.errors import SettingsError
-from evenkeel.json_text import parse_json
 from evenkeel.object_store import S3Connection
 from evenkeel.pulsar.admin.connection import Credentials, address_in, from_environment, variable_of
 from evenkeel.secret import Secret
@@ -28,8 +26,8 @@ _FIELDS = ("host", "port", "schema", "login", "password")
 def from_airflow(connection: str) -> Credentials | None:
     """Return the token of a connection and its addresses; None if neither Airflow nor the environment knows it.
 
-    The token is its password, or `token` in its extra; the addresses are `urls` in its extra, or its host. An unusable
-    connection is a `SettingsError` that names the connection and shows no value of it.
+    The token is its password, or `token` in its extra; the addresses are `urls` in its extra, or its host. Raises
+    SettingsError, without a value, for an unusable connection.
     """
     credentials = from_environment(connection)
     if credentials is not None:
@@ -37,13 +35,13 @@ def from_airflow(connection: str) -> Credentials | None:
     known = _known(connection)
     if known is None:
         return None
-    extra = _extra(connection, known)
+    extra = known.extra_dejson
     addresses = {"urls"} if extra.get("urls") else {"host", "port", "schema"} if known.host else set()
     advice = (
         "brokers get one token, the password or `token` in the extra; addresses are the host, or `urls` in the extra. "
         f"For OAuth2 let a program that renews the token write it to the file that {variable_of(connection)}_FILE names"
     )
-    _demand_used(connection, known, extra, {"password" if known.password else "token", *addresses}, advice)
+    _demand_used(connection, known, {"password" if known.password else "token", *addresses}, advice)
     token = known.password or extra.get("token")
     if token is not None and not isinstance(token, str):
         raise SettingsError(f"connection {connection}: `token` in its extra is not text")
@@ -63,7 +61,7 @@ def keys_from_airflow(name: str) -> SigningKeys | None:
     if known is None:
         return None
     keys = keys_in(known.password or "", f"connection {name}")
-    _demand_used(name, known, _extra(name, known), {"password"}, "the keys of a queue are its password")
+    _demand_used(name, known, {"password"}, "the keys of a queue are its password")
     return keys
 
 
@@ -77,8 +75,8 @@ def store_from_airflow(connection: str) -> S3Connection | None:
     if known is None:
         return None
     names = ("aws_session_token", "region_name", "endpoint_url")
-    extra = _extra(connection, known)
-    _demand_used(connection, known, extra, {"login", "password", *names}, _OF_STORES)
+    extra = known.extra_dejson
+    _demand_used(connection, known, {"login", "password", *names}, _OF_STORES)
     texts = {name: extra.get(name) for name in names}
     for name, text in texts.items():
         if text is not None and not isinstance(text, str):
@@ -105,7 +103,7 @@ def log_key_from_airflow(connection: str) -> Secret | None:
         return None
     if not known.password:
         raise SettingsError(f"connection {connection} has no password: it is to be the log's private key")
-    _demand_used(connection, known, _extra(connection, known), {"password"}, "the log's private key is its password")
+    _demand_used(connection, known, {"password"}, "the log's private key is its password")
     return Secret(known.password)
 
 
@@ -114,9 +112,13 @@ def _known(connection: str) -> Any:
     from airflow.sdk.exceptions import AirflowNotFoundException
 
     try:
-        return BaseHook.get_connection(connection)
+        known = BaseHook.get_connection(connection)
     except AirflowNotFoundException:
         return None
+    extra = known.extra_dejson
+    if not isinstance(extra, dict) or (not extra and (known.extra or "{}").strip() != "{}"):
+        raise SettingsError(f"connection {connection}: its extra is not a JSON object")
+    return known
 
 
 _OF_STORES = (
@@ -125,25 +127,16 @@ _OF_STORES = (
 )
 
 
-def _demand_used(connection: str, known: Any, extra: Mapping[str, Any], used: Set[str], advice: str) -> None:
+def _demand_used(connection: str, known: Any, used: Set[str], advice: str) -> None:
     """Raise SettingsError if a field of the connection, or a member of its extra, is set and not in `used`."""
     unused = [f"its {name}" for name in _FIELDS if getattr(known, name) and name not in used]
     unused += [
-        f"`{name}` in its extra" for name, value in extra.items() if name not in used and value not in (None, "")
+        f"`{name}` in its extra"
+        for name, value in known.extra_dejson.items()
+        if name not in used and value not in (None, "")
     ]
     if unused:
         raise SettingsError(f"connection {connection}: {', '.join(unused)} would be ignored. Leave it out: {advice}")
-
-
-def _extra(connection: str, known: Any) -> dict[str, Any]:
-    """Return the members of a connection's extra; Airflow itself takes a text that is not JSON for none."""
-    try:
-        extra = parse_json(known.extra or "{}")
-    except ValueError:
-        extra = None
-    if not isinstance(extra, dict):
-        raise SettingsError(f"connection {connection}: its extra is not a JSON object")
-    return extra
 
 
 def _urls(known: Any, extra: dict[str, Any]) -> tuple[str, ...]:
@@ -170,17 +163,10 @@ def _of_host(known: Any) -> tuple[str, ...]:
     return (str(replace(address, port=port)),)
 
 
-# The value of Airflow's connection `evenkeel_spark`, for a classic master instead of Spark Connect.
-#
-# A Connect endpoint needs only `spark-connect://host:port`. A classic master starts its driver inside the task. So the
-# connection has to contain what the Connect server already has: Delta's jars and the settings of the tables.
-
-
 def classic_connection(master: str) -> str:
     """The connection, as JSON for `AIRFLOW_CONN_EVENKEEL_SPARK`, to `local[*]`, `spark://…`, `yarn` or `k8s://…`.
 
-    Tasks then need a full JDK (JAVA_HOME) on the machine that they run on, and PYSPARK_PYTHON in their environment: the
-    Python that workers run, with the packages of `requirements.txt`.
+    Its tasks need a full JDK (JAVA_HOME), and in PYSPARK_PYTHON a Python with the packages of `requirements.txt`.
     """
     extra = {
         **classic_settings(master),

@@ -19,6 +19,7 @@ from evenkeel.errors import BadInput, NothingLanded
 from evenkeel.handover import Handover
 from evenkeel.ingest.chunks import decided_at_all, landed_bytes, landed_in
 from evenkeel.ingest.open_run import CycleRequest, open_listed
+from evenkeel.times import utc_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -108,8 +109,8 @@ def window_request(params: Mapping[str, Any], dag_run: Any) -> CycleRequest:
         configuration=os.environ.get("EVENKEEL_CONFIG"),
         clusters=tuple(params.get("clusters") or ()),
         every=True,
-        since=_text(since),
-        until=_text(until - _TICK),
+        since=utc_text(since),
+        until=utc_text(until - _TICK),
         overrides=dict(params.get("settings") or {}),
         dag_id=dag_run.dag_id,
         run_id=dag_run.run_id,
@@ -127,7 +128,3 @@ def course(cycles: int, seconds: float, waiting: int) -> str:
         runs = "1 more run waits" if waiting == 1 else f"{waiting:,} more runs wait"
         text += f"; {runs}, for about {waiting * seconds / 60:,.0f} min at that pace"
     return text
-
-
-def _text(at: datetime) -> str:
-    return at.astimezone(UTC).isoformat(timespec="microseconds")

@@ -30,7 +30,6 @@ class Runs(Protocol):
 
     def get_previous_dagrun(self, state: str | None = None) -> Any:
         """Return the previous run of the DAG, in that state or in any; None without one."""
-        ...
 
 
 def kind_of(dag_run: Any) -> str:

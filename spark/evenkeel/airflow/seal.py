@@ -4,10 +4,9 @@ The seal is an HMAC-SHA256 over the text, and the run and task that made it. A l
 task. It rejects a changed value, a value of another task or run, and one without a seal. A hand-over in a file is
 covered by its digest in the sealed reference to it.
 
-The key is in `EVENKEEL_HANDOVER_KEY`, or in the file in `EVENKEEL_HANDOVER_KEY_FILE`: several keys separated by commas,
-of which the first seals and all open. Without them a key is made once. It is kept in the folder `.evenkeel` of
-EVENKEEL_HOME, else of AIRFLOW_HOME, readable for the user of the tasks alone. That is enough if all tasks run on one
-machine.
+The keys are in `EVENKEEL_HANDOVER_KEY`, or in the file in `EVENKEEL_HANDOVER_KEY_FILE`, separated by commas: the first
+seals and all open. Without them a key is made once, in the folder `.evenkeel` of EVENKEEL_HOME, else of AIRFLOW_HOME,
+for the user of the tasks alone. That is enough if all tasks run on one machine.
 """
 
 from __future__ import annotations

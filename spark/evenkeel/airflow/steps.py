@@ -82,23 +82,18 @@ class TaskInstance(Protocol):
 
     def xcom_push(self, key: str, value: Any) -> None:
         """Leave a value under a key for the run's later tasks."""
-        ...
 
     def xcom_pull(self, task_ids: str, key: str = ..., *, map_indexes: Any = ...) -> Any:
         """Return the value that a task of this run left under a key; None without one."""
-        ...
 
     def get_previous_dagrun(self, state: str | None = ...) -> Any:
         """Return the previous run of the DAG, in that state or in any; None without one."""
-        ...
 
     def get_dr_count(self, dag_id: str, *, states: list[str]) -> int:
         """Return how many runs of a DAG are in one of these states."""
-        ...
 
     def get_task_states(self, dag_id: str, *, task_ids: list[str], run_ids: list[str]) -> dict[str, Any]:
         """Run id -> task id -> state."""
-        ...
 
 
 def begin(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: TaskInstance, events: Events = None) -> str:

@@ -13,6 +13,7 @@ from airflow.sdk import TriggerRule, task
 from evenkeel import pipeline
 from evenkeel.airflow.dag_files import outlets
 from evenkeel.airflow.dag_names import CONNECTION
+from evenkeel.spark import SESSION_SETTINGS
 
 PUBLISH_DOC = """Writes the outbox and the cycle's row, for skipped and failed cycles too.
 
@@ -50,8 +51,8 @@ def seven_tasks(begin: Ends, between: Sequence[pipeline.Task], close: Ends) -> A
 
 def step(task_id: str, doc: str, **more: Any) -> dict[str, Any]:
     """Return the common arguments of all tasks that use Spark; the outlets are the tables that the task writes."""
-    usual = {"task_id": task_id, "conn_id": CONNECTION, "doc_md": doc, "pre_execute": ask_spark_first}
-    return usual | {"outlets": outlets(task_id)} | more
+    asked = {"conn_id": CONNECTION, "config_kwargs": SESSION_SETTINGS, "pre_execute": ask_spark_first}
+    return {"task_id": task_id, "doc_md": doc, "outlets": outlets(task_id)} | asked | more
 
 
 def carried(run_task: pipeline.Task) -> Any:

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -108,13 +109,16 @@ def _decide(spark: SparkSession, window: CycleRequest, cycles: list[ClusterCycle
 
     def progress(course: WindowProgress) -> None:
         if not course.task and course.decided_before:
-            known = plural(course.decided_before, "cycle")
+            known = plural(len(course.decided_before), "cycle")
             with line.aside():
                 print(
                     f"{known} on record already, decided by this code under these settings (--anew: decide them again)",
                     file=sys.stderr,
                     flush=True,
                 )
+                if as_json:
+                    before = {(cluster, datetime.fromisoformat(at)) for cluster, at in course.decided_before}
+                    _tell((_summary(cycle, 0.0) for cycle in Record(window.lake).cycles_at(before)), as_json=True)
         text = course_text(course.cycles, course.of, course.share, time.monotonic() - begin)
         line.show(f"{text}  {course.task}".rstrip())
 

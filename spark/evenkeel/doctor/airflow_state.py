@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import threading
-from dataclasses import fields
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -114,10 +113,7 @@ class AirflowTokens:
 def store_in_airflow(name: str) -> S3Connection | None:
     """Return the store settings in Airflow's connection of that name; None if Airflow does not know it."""
     reply = asked_aside(_SIDE, {"stores": [name]}, SECONDS)["stores"][name]
-    if reply is None:
-        return None
-    secrets = {part: Secret(reply[part]) if reply[part] else None for part in ("secret_key", "session_token")}
-    return S3Connection(**{**reply, **secrets})
+    return None if reply is None else S3Connection.of_words(reply)
 
 
 def connections_of(site: Site) -> dict[str, str]:
@@ -176,10 +172,7 @@ def _store(name: str) -> dict[str, Any] | None:
     from evenkeel.airflow.credentials import store_from_airflow
 
     known = store_from_airflow(name)
-    if known is None:
-        return None
-    texts = {field.name: getattr(known, field.name) for field in fields(known)}
-    return {part: text.reveal() if isinstance(text, Secret) else text for part, text in texts.items()}
+    return None if known is None else known.words()
 
 
 def _dags() -> Answer:

@@ -1,9 +1,8 @@
 """Hand-overs too large for a message between tasks: a file in the lake, and a small reference to it.
 
 A day of five-minute cycles lists five thousand writes, a megabyte of JSON. Airflow's XCom keeps such a text in its
-database for every task of every run. So a large hand-over is written beside the tables, once. The message is the file's
-name with the SHA-256 of its bytes. Users who may edit XComs can write any message. So only files of configured lakes
-are read, and the sizes of messages and files are bounded.
+database for every task of every run. So a large hand-over is written beside the tables, once, and the message has its
+name and SHA-256. Users may edit XComs, so only configured lakes are read, and sizes are bounded.
 """
 
 from __future__ import annotations
@@ -80,10 +79,9 @@ def taken(text: str, lakes: LakeMap, most_bytes: int = MOST_FILE_BYTES) -> Hando
             f"the hand-over {files.full(name)} cannot be read: {error}. If upkeep has removed it, its run is too old "
             "to continue: start a new run"
         ) from error
-    if len(data) > most_bytes:
-        raise LakeError(f"the hand-over {files.full(name)} has more than {most_bytes:,} bytes: it was not read")
-    if hashlib.sha256(data).hexdigest() != body["sha256"]:
-        raise LakeError(f"the hand-over {files.full(name)} differs from what the task before wrote: start a new run")
+    if len(data) > most_bytes or hashlib.sha256(data).hexdigest() != body["sha256"]:
+        fault = f"differs from what the task before wrote, or has more than {most_bytes:,} bytes"
+        raise LakeError(f"the hand-over {files.full(name)} {fault}: start a new run")
     return Handover.from_json(data.decode())
 
 

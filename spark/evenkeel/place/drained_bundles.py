@@ -27,12 +27,10 @@ class CandidateSet(Protocol):
     @property
     def brokers(self) -> tuple[str, ...]:
         """The brokers that are left, by name."""
-        ...
 
     @property
     def removed(self) -> Mapping[str, str]:
         """Broker -> the rule that removed it."""
-        ...
 
 
 class DrainRound(Protocol):
@@ -40,11 +38,9 @@ class DrainRound(Protocol):
 
     def candidates(self, bundle: str) -> CandidateSet:
         """The brokers that may get the bundle."""
-        ...
 
     def give(self, bundle: str, broker: str) -> None:
         """Count the bundle on the broker."""
-        ...
 
 
 def _words(row: Considered) -> str:

@@ -1,31 +1,6 @@
 """The configuration file: its model, from which JSON schema and reference page are made, and its reader.
 
-The reader returns the models, or all faults at once, each with its line and what to do. An example:
-
-lake = "s3a://bucket/prefix"                # root of the tables
-[lakes.north]                               # or several lakes
-path = "s3a://bucket/north"
-clusters = ["eu-*"]
-[airflow]
-mode = "approve"
-[log]
-witnesses = ["/mnt/elsewhere/checkpoints.jsonl"]
-[settings]                                  # for all clusters, under Pulsar's own keys
-loadBalancerBrokerThresholdShedderPercentage = 10
-[limits]
-answer_mib = 64
-
-[clusters.lab]
-recording = "recordings/lab"                # a folder of snapshots
-[clusters.west]                             # a running cluster
-admin = ["https://b1.west:8443"]
-connection = "pulsar_west"
-[clusters.west.settings]                    # win over those for all clusters
-loadBalancerNamespaceBundleMaxTopics = 500
-[clusters.far]                              # a cluster that cannot be reached from here
-s3 = "s3://bucket/prefix"
-queue = "https://sqs.…/far.fifo"
-reports = "https://sqs.…/far-reports.fifo"
+The reader returns the models, or all faults at once, each with its line and what to do.
 """
 
 from __future__ import annotations

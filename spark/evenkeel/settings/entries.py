@@ -28,14 +28,13 @@ from pydantic import (
 from pydantic import WithJsonSchema as JsonSchema
 from pydantic_core import PydanticCustomError
 
-from evenkeel.errors import BadInput, SettingsError
-from evenkeel.object_store import canonical, is_object_store
+from evenkeel.errors import SettingsError
 from evenkeel.settings.names import MAIN, NAME_PATTERN, address_beside, claims_of, comparable, is_pattern
 
 NEVER: Final = "none"
 """Schedule of a DAG that only people start."""
 _LONGEST_WORD = 8
-_CONNECTION_NAME = r"[^\s/+=:@]{1,60}"
+_NO_ADDRESS, _NAME = r"^(?!.*://).*\S", r"^[^\s/+=:@]{1,60}$"
 FaultPath = tuple[str | int, ...]
 
 
@@ -107,6 +106,17 @@ def one_of(*choices: str) -> BeforeValidator:
     return BeforeValidator(check)
 
 
+def _like(pattern: str, text: str) -> AfterValidator:
+    """Return the check of a text against a pattern; `text` is the fault."""
+
+    def check(value: str) -> str:
+        if not re.search(pattern, value):
+            raise fault(text)
+        return value
+
+    return AfterValidator(check)
+
+
 def _text(value: str) -> str:
     if not value.strip() or "\0" in value:
         raise fault("Input should be a text that is not empty, without NUL")
@@ -129,14 +139,6 @@ def _cron(value: str, info: ValidationInfo) -> str:
     return value
 
 
-def _lake_name(value: str) -> str:
-    if value == MAIN:
-        raise fault(f"The lake {MAIN} is the one at `lake`: give this one another name, or write `lake`")
-    if not re.match(NAME_PATTERN, value):
-        raise fault("The name of a lake has letters, digits, `_` and `-`, 60 at most: give it such a name")
-    return value
-
-
 def _admin_address(value: str) -> str:
     from evenkeel.pulsar.admin.connection import address_in
 
@@ -147,55 +149,40 @@ def _admin_address(value: str) -> str:
     return value
 
 
-def _place(value: str) -> str:
-    if "://" in value:
-        raise fault("Input should be a folder or file of this machine, and no address")
-    return value
-
-
-def _connection_name(value: str) -> str:
-    if not re.fullmatch(_CONNECTION_NAME, value):
-        raise fault(
-            "Input should be a name, of 60 characters at most, without blanks and / + = : @. The secret itself belongs "
-            "into the variable, or the connection of Airflow's, of that name"
-        )
-    return value
-
-
-def _lake_address(value: str) -> str:
-    if "://" in value.removeprefix("file://"):
-        try:
-            is_fit = is_object_store(canonical(value))
-        except BadInput:
-            is_fit = False
-        if not is_fit:
-            raise fault(
-                "Input should be a folder or s3a://BUCKET/PREFIX, without credentials: give those by AWS_ACCESS_KEY_ID "
-                "and AWS_SECRET_ACCESS_KEY, by a profile, or by EVENKEEL_LAKE_CONNECTION"
-            )
-    return value
-
-
-def _s3_address(value: str) -> str:
-    bucket = value.removeprefix("s3://").partition("/")[0]
-    if not value.startswith("s3://") or not bucket:
-        raise fault("Input should be an S3 address: write s3://BUCKET/PREFIX")
-    if "@" in bucket or ":" in bucket:
-        raise fault(
-            "An S3 address holds neither credentials nor a host and port: write s3://BUCKET/PREFIX, and give those by "
-            "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_ENDPOINT_URL_S3 or by a profile"
-        )
-    return value
-
-
 Text = Annotated[str, AfterValidator(_text), Field(json_schema_extra={"pattern": r"\S"})]
-Place = Annotated[Text, AfterValidator(_place), Field(json_schema_extra={"pattern": r"^(?!.*://).*\S"})]
-ConnectionName = Annotated[
-    Text, AfterValidator(_connection_name), Field(json_schema_extra={"pattern": f"^{_CONNECTION_NAME}$"})
+Place = Annotated[
+    Text,
+    _like(_NO_ADDRESS, "Input should be a folder or file of this machine, and no address"),
+    Field(json_schema_extra={"pattern": _NO_ADDRESS}),
 ]
-LakeAddress = Annotated[Text, AfterValidator(_lake_address)]
+ConnectionName = Annotated[
+    Text,
+    _like(
+        _NAME,
+        "Input should be a name, of 60 characters at most, without blanks and / + = : @. The secret itself belongs "
+        "into the variable, or the connection of Airflow's, of that name",
+    ),
+    Field(json_schema_extra={"pattern": _NAME}),
+]
+LakeAddress = Annotated[
+    Text,
+    _like(
+        r"^(?!.*://)|^file://|^s3[an]?://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/|$)",
+        "Input should be a folder or s3a://BUCKET/PREFIX, without credentials: give those by AWS_ACCESS_KEY_ID and "
+        "AWS_SECRET_ACCESS_KEY, by a profile, or by EVENKEEL_LAKE_CONNECTION",
+    ),
+]
 Schedule = Annotated[Text, AfterValidator(_cron)]
-S3Address = Annotated[Text, AfterValidator(_s3_address), Field(json_schema_extra={"pattern": "^s3://"})]
+S3Address = Annotated[
+    Text,
+    _like("^s3://[^/]", "Input should be an S3 address: write s3://BUCKET/PREFIX"),
+    _like(
+        "^s3://[^/@:]+(/|$)",
+        "An S3 address holds neither credentials nor a host and port: write s3://BUCKET/PREFIX, and give those by "
+        "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_ENDPOINT_URL_S3 or by a profile",
+    ),
+    Field(json_schema_extra={"pattern": "^s3://"}),
+]
 AdminAddress = Annotated[str, AfterValidator(_admin_address)]
 AdminAddresses = Annotated[
     list[AdminAddress],
@@ -207,7 +194,8 @@ AdminAddresses = Annotated[
 ]
 LakeName = Annotated[
     str,
-    AfterValidator(_lake_name),
+    _like(rf"^(?!{MAIN}$)", f"The lake {MAIN} is the one at `lake`: give this one another name, or write `lake`"),
+    _like(NAME_PATTERN, "The name of a lake has letters, digits, `_` and `-`, 60 at most: give it such a name"),
     JsonSchema({"type": "string", "pattern": NAME_PATTERN, "not": {"const": MAIN}}),
 ]
 

@@ -1,11 +1,5 @@
 """Which lakes there are, and which cluster belongs to which, as the configuration file says it.
 
-    lake = "s3a://bucket/main"                  # the lake `main`: has every cluster that no other lake names
-
-    [lakes.north]                               # further lakes, each with a writer of its own
-    path = "s3a://bucket/north"                 # as `lake`: an address, or a folder relative to this file
-    clusters = ["eu-*", "uk"]                   # names, and patterns of names
-
 A cluster belongs to one lake. Its name in a list wins over patterns that it fits. Without `lake` (and EVENKEEL_LAKE,
 which wins over it) each cluster has to be named by a lake. A lake with an empty list is written by no cycle any more:
 its record stays readable.

@@ -56,15 +56,12 @@ class SnapshotWriter(Protocol):
 
     def write(self, hop: Hop) -> None:
         """Take a request with its answer."""
-        ...
 
     def commit(self, head: Header) -> bool:
         """Make the snapshot visible as a whole; False if another of that name came first, which then stays."""
-        ...
 
     def discard(self) -> None:
         """Leave nothing of a snapshot that was not committed."""
-        ...
 
 
 class SnapshotStore(Protocol):
@@ -74,11 +71,9 @@ class SnapshotStore(Protocol):
 
     def next_number(self) -> int:
         """Return one more than the highest number there is."""
-        ...
 
     def begin(self, name: str) -> SnapshotWriter:
         """Start the snapshot of that name (digits)."""
-        ...
 
 
 class FolderStore:

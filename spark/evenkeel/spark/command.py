@@ -17,7 +17,7 @@ from typing import Any
 
 from evenkeel.errors import EngineError, visible
 from evenkeel.secret import text_given
-from evenkeel.spark import file_systems, gateway
+from evenkeel.spark import SESSION_SETTINGS, file_systems, gateway
 from evenkeel.spark.code import SUITES_VARIABLE, source_root
 from evenkeel.spark.home import login
 from evenkeel.spark.jars import delta_jars, object_store_jars, server_java, spark_home
@@ -47,9 +47,9 @@ OPENED_PACKAGES = (
 
 # The same on every engine, so that a table looks alike whichever engine wrote it.
 SQL_SETTINGS = {
+    **SESSION_SETTINGS,
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-    "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "2",
     "spark.default.parallelism": "2",
     "spark.databricks.delta.snapshotPartitions": "1",

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote
 
 from evenkeel.errors import EngineError
+from evenkeel.spark import SESSION_SETTINGS
 from evenkeel.spark.code import Files, package_files, runtime_digest, source_root, workers_files
 from evenkeel.spark.command import (
     CLIENT_HOST,
@@ -60,13 +61,14 @@ def _connect_endpoint(url: str, app_name: str) -> SparkSession:
 
     # As the process ends, pyspark asks the server to forget machine learning models. There are none. If the server
     # ended first, or refused this client, the process would retry for more than ten minutes.
-    cast(Any, SparkConnectClient)._cleanup_ml_cache = _nothing_to_forget
+    cast(Any, SparkConnectClient)._cleanup_ml_cache = _nothing
     if is_elsewhere(url):
         demand_answer(url)
     before = _sessions_in_use()
     os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"  # as pyspark's own builder does for a URL
     try:
-        connected = ConnectSession.builder.channelBuilder(TokenInHeader(url)).appName(app_name).create()
+        builder = ConnectSession.builder.channelBuilder(TokenInHeader(url)).appName(app_name)
+        connected = builder.config(map=dict(SESSION_SETTINGS)).create()
     except Exception as error:
         _drop_sessions_since(before)
         if "UNAUTHENTICATED" in str(error):
@@ -126,12 +128,12 @@ def _drop_sessions_since(before: tuple[Any, Any]) -> None:
         id(session): session for session in _sessions_in_use() if session is not None and session not in before
     }.values():
         broken.client._channel.close()
-        broken.client.close = _is_closed
+        broken.client.close = _nothing
     ConnectSession._active_session.session, ConnectSession._default_session = before
 
 
-def _nothing_to_forget(_client: object) -> None:
-    """Replace pyspark's requests at the end of the process."""
+def _nothing(*_: object) -> None:
+    """Replace pyspark's requests at the end of the process, and the `close` of a closed client."""
 
 
 def _send_what_is_due() -> None:
@@ -143,10 +145,6 @@ def _send_what_is_due() -> None:
     from pyspark.sql.connect.client.reattach import ExecutePlanResponseReattachableIterator
 
     ExecutePlanResponseReattachableIterator.shutdown()
-
-
-def _is_closed() -> None:
-    """Replace the `close` of a closed client: nothing is left to do."""
 
 
 def _impatient() -> RetryPolicy:
@@ -187,7 +185,7 @@ def close(spark: SparkSession) -> None:
     spark.stop()
     _WITH_CODE.discard(spark)
     if _OPEN.pop(spark, None) is not None:
-        cast(Any, spark).client.close = _is_closed
+        cast(Any, spark).client.close = _nothing
 
 
 @contextmanager

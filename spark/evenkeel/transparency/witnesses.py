@@ -22,6 +22,7 @@ from evenkeel.errors import BadInput, BadNote, EvenkeelError, InconsistentLog, L
 from evenkeel.json_text import NotJson, parse_json
 from evenkeel.model.amounts import plural
 from evenkeel.object_store import SCHEME, access, load_client
+from evenkeel.secret import content_of
 from evenkeel.settings.operation import ENVIRONMENT
 from evenkeel.times import utc_seconds
 from evenkeel.transparency import WITNESSES
@@ -95,12 +96,7 @@ def witnesses_of(text: str, place: str) -> tuple[LakeWitness, ...]:
     Raises SettingsError, which names the place and the line.
     """
     if text.startswith(IN_FILE):
-        file = text.removeprefix(IN_FILE).strip()
-        try:
-            text = Path(file).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", None) or "it is not text"
-            raise SettingsError(f"{place} names {file}, which cannot be read: {reason}") from None
+        text = content_of(text.removeprefix(IN_FILE).strip(), place)
     lines = [line.strip() for line in re.split(r"[,\n]", text)]
     witnesses = tuple(_witness(line, place) for line in lines if line and not line.startswith("#"))
     if len({witness.name for witness in witnesses}) < len(witnesses):

@@ -48,7 +48,10 @@ BY_ROW = {
     "expect_column_values_to_match_regex",
 }
 WHOLE = {"expect_compound_columns_to_be_unique"}
-_BOUNDS, _STRICT = ("min_value", "max_value"), ("strict_min", "strict_max")
+_KINDS: Mapping[str, Any] = dict.fromkeys(("min_value", "max_value"), int | float) | {
+    "strict_min": bool,
+    "strict_max": bool,
+}
 _MEMBERS = {"type", "kwargs", "meta", "severity", "id", "notes", "description", "rendered_content"}
 
 
@@ -98,7 +101,6 @@ def columns_of(rule: ValidationRule) -> list[str]:
 
 
 def _conditional(rule: ValidationRule) -> list[str]:
-    """Return the columns in the rule's `row_condition`."""
     words = re.findall(r"\w+", json.dumps(rule.definition["kwargs"].get("row_condition")))
     return [name for name in TABLES[rule.table].column_names() if name in words]
 
@@ -134,26 +136,22 @@ def _faults(rule: ValidationRule, members: Set[str]) -> list[str]:
     """Return what Great Expectations takes and what would mean something else here."""
     kwargs, columns = rule.definition["kwargs"], {column.name: column for column in TABLES[rule.table].columns}
     unread, values = (members - _MEMBERS) | ({*kwargs} & {"ignore_row_if"}), kwargs.get("value_set", [""])
-    figures = [name for name in _conditional(rule) if name in columns and columns[name].type == "double"]
-    numbers, switches = ([kwargs.get(name) for name in names] for names in (_BOUNDS, _STRICT))
+    conditional = [columns[name].type for name in _conditional(rule) if name in columns]
+    is_in_pandas = rule.table != TOPICS and kwargs.get("condition_parser") == "pandas"
     faults = {
         "names no column": {*kwargs}.isdisjoint(("column", "column_list")),
         f"has {', '.join(sorted(unread))}, which is not read here": unread,
         "has a parameter, or a condition that is not text": any(isinstance(each, dict) for each in kwargs.values()),
-        "has a bound that is not a number": not all(isinstance(bound, int | float | None) for bound in numbers),
-        "has a strict_min or strict_max that is neither true nor false": not all(
-            isinstance(switch, bool | None) for switch in switches
+        "has a bound that is not a number, or a strict_min or strict_max that is neither true nor false": any(
+            not isinstance(kwargs.get(name), kind | None) for name, kind in _KINDS.items()
         ),
         "has a value_set that is not of texts alone, or of numbers alone": (
             None in values or len({isinstance(value, str) for value in values}) != 1
         ),
-        f"has a row_condition, which rules on {TOPICS} cannot have: of very many topics Spark filters the rows": (
-            "row_condition" in kwargs and rule.table == TOPICS
+        f"has a row_condition without `condition_parser` pandas, or on {TOPICS}, of which Spark may filter the rows": (
+            "row_condition" in kwargs and not is_in_pandas
         ),
-        "has a row_condition without `condition_parser`: write pandas, in which the rows are checked": (
-            "row_condition" in kwargs and kwargs.get("condition_parser") != "pandas"
-        ),
-        "has a row_condition on a figure: it may be NaN, which counts as infinite here": figures,
+        "has a row_condition on a figure: it may be NaN, which counts as infinite here": "double" in conditional,
         "is on columns that may all be NULL: Great Expectations passes over such rows, and they count here": all(
             name in columns and columns[name].nullable for name in kwargs.get("column_list", OF_CYCLE)
         ),

@@ -8,7 +8,7 @@ of the boundary.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -114,18 +114,9 @@ class Amount:
 
 def at_least(value: float, unit: str) -> Amount:
     """Return the amount rounded up."""
-    return _rounded(value, unit, math.ceil)
-
-
-def at_most(value: float, unit: str) -> Amount:
-    """Return the amount rounded down."""
-    return _rounded(value, unit, math.floor)
-
-
-def _rounded(value: float, unit: str, direction: Callable[[float], int]) -> Amount:
     step, steps = _steps(value, unit)
     # More digits than this are only rounding errors of binary fractions.
-    rounded = direction(round(value / step * steps, 6)) / steps
+    rounded = math.ceil(round(value / step * steps, 6)) / steps
     if unit in ("fraction", "percent", "points"):
         return Amount(f"{rounded:,.1f} points", rounded * step)
     if unit == "s":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any, Protocol
@@ -81,6 +81,18 @@ class Record:
         commands = self.outbox("commands", cluster, first, last, ["command_id", "plan_id"])
         outcomes = self.outbox("outcomes", cluster, first, last, ["command_id", "outcome"])
         return trusted(attempts, plans_of(commands, outcomes))
+
+    def cycles_at(
+        self, moments: Collection[tuple[str, datetime]], columns: Sequence[str] | None = None
+    ) -> list[Attempt]:
+        """Return the attempt that counts for each of these cycles, by cluster and time; a cluster's range is read
+        once."""
+        counted: list[Attempt] = []
+        for name in sorted({name for name, _ in moments} & {*self.clusters()}):
+            times = {at for cluster, at in moments if cluster == name}
+            cycles = self.cycles(name, min(times), max(times), columns)
+            counted += [cycle for cycle in cycles if cycle.cycle_at in times]
+        return counted
 
     def attempts(
         self, cluster: str, first: datetime, last: datetime, columns: Sequence[str] | None = None, where: Any = None

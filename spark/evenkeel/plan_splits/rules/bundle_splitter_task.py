@@ -287,15 +287,6 @@ def find_bundles_to_split(
     return _ModularRound(_AveragesOfHistories(histories), bundle_counts, settings).plan(brokers)
 
 
-def limits_of(stats: BundleStats, rate: float, throughput: float, settings: Settings) -> tuple[Limit, ...]:
-    """Return the figures that are compared with limits, in the order in which Pulsar names its reason.
-
-    `rate` (msg/s) and `throughput` (byte/s) are those that the load manager uses.
-    """
-    bounds = Bounds(settings)
-    return bounds.limits(bounds.measured(stats, rate, throughput))
-
-
 def bandwidth_limit(settings: Settings) -> int:
     """Return the limit in byte/s. Pulsar multiplies in 32 bits: from 2048 MiB/s on it is negative and exceeded."""
     product = settings.loadBalancerNamespaceBundleMaxBandwidthMbytes * _MIB

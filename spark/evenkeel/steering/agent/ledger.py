@@ -361,10 +361,9 @@ def _own(path: Path) -> BaseFileLock:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         lock = acquired(lock_file, mode=0o600, on_acquired=_write_pid)
-        for file in (path, Path(f"{path}-wal"), Path(f"{path}-shm")) if lock is not None else ():
-            if file == path or file.exists():
-                file.touch(mode=0o600)
-                file.chmod(0o600)  # made by an earlier version, or under another umask
+        path.touch(mode=0o600)
+        for file in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):
+            file.chmod(0o600) if file.exists() else None  # an earlier version let others read them
     except OSError as error:
         raise LedgerError(
             f"ledger {path} cannot be made or opened: {error.strerror}. Name another (--ledger)."
