@@ -15,6 +15,7 @@ from evenkeel import repetition as whole
 from evenkeel.cycle import reading
 from evenkeel.cycle.memo import SharedRows
 from evenkeel.planner import round as planner_round
+from evenkeel.planner.allowed_moves import Places
 from evenkeel.planner.verdicts import TARGET
 from evenkeel.planner.view_from_rows import bundle_figures, view_of
 from tests.cycle.rows import MIB, as_read, report
@@ -237,6 +238,33 @@ def test_a_busy_bundle_without_samples_counts_by_its_latest_figures() -> None:
     view, _ = view_of({**found, "bundle_load": bundles}, reading.settings_of(found))
     assert [one.average for one in view.bundles] == [one.figures for one in view.bundles]
     assert max(one.average.traffic for one in view.bundles) == 14 * MIB
+
+
+@pytest.mark.parametrize("manager", ["modular", "extensible"])
+def test_a_bundle_of_a_group_goes_where_the_group_has_least(manager: str) -> None:
+    name = {"modular": "ModularLoadManagerImpl", "extensible": "ExtensibleLoadManagerImpl"}[manager]
+    groups = {"acme/ns0": "g", "acme/ns1": "g"}
+    policies = [{"isolation_policies": "{}", "anti_affinity_groups": groups, "failure_domains": {},
+                 "brokers": [*BROKERS[:3]], "manager": manager}]  # fmt: skip
+    bundles = [used(n, owner, MIB) for n, owner in ((0, BROKERS[0]), (15, BROKERS[1]), (30, BROKERS[2]))]
+    reports = [report(one, 10.0, load_manager_class=name) for one in BROKERS[:3]]
+    found = tables(reports, bundles, policies=policies, manager=manager, loadManagerClassName=name)
+    places = Places(found, reading.settings_of(found), BROKERS[:3], reading.broker_reports(found))
+    of_group, free = bundles[0]["bundle"], bundles[2]["bundle"]
+    assert (places.group(of_group), places.group(free)) == ("g", None)
+    assert places.of(of_group) == {BROKERS[2]}, "its bundles on the two others count, another namespace's do not"
+    assert places.of(free) == {*BROKERS[:3]}
+
+
+def test_a_broker_whose_usage_stays_without_traffic_is_named() -> None:
+    """The third has none of it and is at 70 %."""
+    found = uneven()
+    reports = [{**row, "cpu_usage": 70.0} if row["broker"] == BROKERS[2] else row for row in found["broker_reports"]]
+    rows = planner_round.decide(KEY, {**found, "broker_reports": reports})["planner_findings"]
+    (row,) = [row for row in rows if row["rule"] == "base_above_target"]
+    assert (row["subject"], row["measured"]) == (BROKERS[2], pytest.approx(0.7))
+    assert 0.0 < row["threshold"] < 0.7
+    assert row["numbers"] == {"base": row["measured"], "stop": row["threshold"]}
 
 
 def test_where_nothing_is_to_do_nothing_is_done() -> None:
