@@ -256,6 +256,29 @@ def test_a_bundle_of_a_group_goes_where_the_group_has_least(manager: str) -> Non
     assert places.of(free) == {*BROKERS[:3]}
 
 
+@pytest.mark.parametrize(("percent", "stays"), [(0.0, 9), (0.5, 9), (15.0, 1), (25.0, 0), (100.0, 0)])
+def test_bundles_above_the_share_that_may_move_stay(percent: float, stays: int) -> None:
+    """The heaviest has 21.9 % of the traffic, the next 14.1 %."""
+    found = uneven(evenkeelMaxBundleTrafficPercent=percent)
+    view, _ = view_of(found, reading.settings_of(found))
+    of_first = [one for one in view.bundles if one.owner == BROKERS[0]]
+    assert sum(one.held == "bundle_too_heavy" for one in of_first) == stays
+
+
+@pytest.mark.parametrize(("points", "gives"), [(0.0, True), (0.4, True), (0.6, False), (1.0, False)])
+def test_a_broker_less_than_the_least_gain_above_its_level_gives_nothing(points: float, gives: bool) -> None:
+    """The brokers are at 70.0, 42.9 and 7.1 %; the level is 42.4 %."""
+    flows = [*[5.0] * 14, *[4.0] * 10, 2.9, 7.1]
+    owners = [*BROKERS[:1] * 14, *BROKERS[1:2] * 11, BROKERS[2]]
+    bundles = [used(n, owner, flow * MIB) for n, (owner, flow) in enumerate(zip(owners, flows, strict=True))]
+    reports = [report(name, usage) for name, usage in zip(BROKERS, (70.0, 42.9, 7.1), strict=False)]
+    found = tables(reports, bundles, **WITHOUT_BUDGETS, evenkeelPlannerLeastGainPoints=points)
+    rows = planner_round.decide(KEY, found)["planner_targets"]
+    (cluster,) = [row for row in rows if row["subject_kind"] == "cluster"]
+    assert cluster["numbers"]["stop"] == pytest.approx(0.424)
+    assert {row["broker"] for row in rows if row["outcome"] == "unload"} == {*BROKERS[: 2 if gives else 1]}
+
+
 def test_a_broker_whose_usage_stays_without_traffic_is_named() -> None:
     """The third has none of it and is at 70 %."""
     found = uneven()
