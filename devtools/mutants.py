@@ -57,7 +57,7 @@ def changes(tree: ast.Module) -> Iterator[tuple[int, Change]]:
     for holder in ast.walk(tree):
         for function in holder.body if isinstance(holder, ast.ClassDef | ast.Module) else ():
             if isinstance(function, ast.FunctionDef):
-                first = min(node.lineno for node in (function, *function.decorator_list))
+                first = min([function.lineno, *(decorator.lineno for decorator in function.decorator_list)])
                 yield from ((first, change) for change in _below(function, "body", function.body))
 
 
@@ -177,7 +177,7 @@ class Mutants:
             _codes(compile(one, str(module), "exec")) for one in (_parsed(module), ast.fix_missing_locations(tree))
         )
         swaps = [pair for pair in zip(*codes, strict=False) if pair[0] != pair[1]]
-        if not swaps:  # two equal arguments, or what is returned anyway
+        if ast.dump(tree) == ast.dump(_parsed(module)):  # two equal arguments, or what is returned anyway
             return "not made"
         shortest = sorted(self.callers[str(module), first], key=lambda at: (self.seconds[at], at))
         ends = accumulate(self.seconds[at] for at in shortest)

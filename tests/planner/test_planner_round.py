@@ -279,6 +279,16 @@ def test_a_broker_less_than_the_least_gain_above_its_level_gives_nothing(points:
     assert {row["broker"] for row in rows if row["outcome"] == "unload"} == {*BROKERS[: 2 if gives else 1]}
 
 
+@pytest.mark.parametrize(("hours", "held"), [(23.99, "moved_often"), (24.0, None)])
+def test_a_move_counts_for_a_day(hours: float, held: str | None) -> None:
+    found = uneven(evenkeelFreeMovesPerBundlePerDay=1)
+    one = found["bundle_load"][0]["bundle"]
+    acts = [act(1, one, BROKERS[1], BROKERS[0], 60.0 * hours, "done")]
+    found["cycle"][0]["steering"] = json.dumps({"acts": acts, "pauses": []})
+    view, _ = view_of(found, reading.settings_of(found))
+    assert {each.held for each in view.bundles if each.name == one} == {held}
+
+
 def test_a_broker_whose_usage_stays_without_traffic_is_named() -> None:
     """The third has none of it and is at 70 %."""
     found = uneven()
