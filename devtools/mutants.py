@@ -19,7 +19,6 @@ import random
 import re
 import resource
 import sys
-import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
@@ -28,7 +27,7 @@ from itertools import accumulate, pairwise
 from operator import setitem
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from _pytest.runner import runtestprotocol
@@ -49,27 +48,20 @@ EXCHANGED = dict(_PAIRS) | {two: one for one, two in _PAIRS}
 KEPT = (ast.Raise, ast.Assert, ast.JoinedStr, ast.Import, ast.ImportFrom, ast.arguments)
 """Messages, assertions, imports and parameters stay as they are."""
 
-
-class Change(NamedTuple):
-    """The first line of the changed function, the changed node, and the edit of its tree."""
-
-    function: int
-    node: Any
-    edit: Callable[[], object]
+Change = tuple[Any, Callable[[], object]]
+"""The node that changes, and the edit of its tree."""
 
 
-def changes(tree: ast.Module) -> list[Change]:
-    """All changes to the functions and methods of a module, in the order of the source."""
-    holders = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef | ast.Module)]
-    functions = [node for holder in holders for node in holder.body if isinstance(node, ast.FunctionDef)]
-    found = []
-    for function in sorted(functions, key=lambda function: function.lineno):
-        first = min(node.lineno for node in (function, *function.decorator_list))
-        found += [Change(first, *change) for change in _below(function, "body", function.body)]
-    return found
+def changes(tree: ast.Module) -> Iterator[tuple[int, Change]]:
+    """The changes to functions and methods of a module, each with the first line of its function."""
+    for holder in ast.walk(tree):
+        for function in holder.body if isinstance(holder, ast.ClassDef | ast.Module) else ():
+            if isinstance(function, ast.FunctionDef):
+                first = min([function.lineno, *(decorator.lineno for decorator in function.decorator_list)])
+                yield from ((first, change) for change in _below(function, "body", function.body))
 
 
-def _below(node: ast.AST, name: str, value: object) -> Iterator[tuple[ast.AST, Callable[[], object]]]:
+def _below(node: ast.AST, name: str, value: object) -> Iterator[Change]:
     """The changes of what a field of a node holds, and below it."""
     for at, child in enumerate(value if isinstance(value, list) else [value]):
         if not isinstance(child, ast.AST) or isinstance(child, KEPT):
@@ -89,7 +81,7 @@ def _below(node: ast.AST, name: str, value: object) -> Iterator[tuple[ast.AST, C
                 yield from _below(child, field, held)
 
 
-def _of_node(node: ast.AST) -> Iterator[tuple[ast.AST, Callable[[], object]]]:
+def _of_node(node: ast.AST) -> Iterator[Change]:
     """The changes of a comparison, an operator, a return or a call itself."""
     if isinstance(node, ast.Compare):
         for at, operator in enumerate(node.ops):
@@ -104,10 +96,10 @@ def _of_node(node: ast.AST) -> Iterator[tuple[ast.AST, Callable[[], object]]]:
         if len(node.args) > 1 and not any(isinstance(argument, ast.Starred) for argument in node.args[:2]):
             yield node, partial(setattr, node, "args", [node.args[1], node.args[0], *node.args[2:]])
         for one, two in pairwise(keyword for keyword in node.keywords if keyword.arg):
-            yield node, partial(_exchange, one, two)
+            yield node, partial(_swap, one, two)
 
 
-def _exchange(one: ast.keyword, two: ast.keyword) -> None:
+def _swap(one: ast.keyword, two: ast.keyword) -> None:
     one.value, two.value = two.value, one.value
 
 
@@ -118,7 +110,6 @@ class Mutants:
         self.options, self.unnoticed = options, 0
         self.callers: dict[tuple[str, int], set[int]] = defaultdict(set)
         self.seconds: dict[int, float] = {}
-        self.caches: list[Any] = []
         self.functions: dict[CodeType, list[FunctionType]] = defaultdict(list)
 
     def pytest_configure(self) -> None:
@@ -126,103 +117,104 @@ class Mutants:
         settings.load_profile("mutants")
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        self.run_all(session.items)
+        self.items: list[Any] = session.items
+        caches = [each for each in gc.get_objects() if isinstance(each, _lru_cache_wrapper)]
+        self.caches = [cache for cache in caches if str(getattr(cache, "__module__", "")).startswith("evenkeel")]
+        self.run_all()
         gc.unfreeze()
         for function in gc.get_objects():
             if isinstance(function, FunctionType) and function.__code__.co_filename.startswith(str(PACKAGE)):
                 self.functions[function.__code__].append(function)
         for room in self.options.room or ROOMS:
-            self.try_room(room, session.items)
+            self.try_room(room)
         return True
 
-    def run_all(self, items: list[pytest.Item]) -> None:
+    def run_all(self) -> None:
         """Run each test once; note its seconds and the functions that it calls. Those that fail are left out."""
-        caches = [each for each in gc.get_objects() if isinstance(each, _lru_cache_wrapper)]
-        self.caches = [cache for cache in caches if str(getattr(cache, "__module__", "")).startswith("evenkeel")]
         called: set[CodeType] = set()
 
         def note(frame: FrameType, event: str, argument: object) -> None:
             called.add(frame.f_code)
 
-        for at, (item, following) in enumerate(pairwise([*items, None])):
-            self.forget()
+        for at, (item, following) in enumerate(pairwise([*self.items, None])):
             called.clear()
             begun = time.process_time()
-            threading.settrace(note)
             sys.settrace(note)
-            reports = runtestprotocol(item, log=False, nextitem=following)  # type: ignore[arg-type]
+            is_passed = self.passes(item, following)
             sys.settrace(None)
-            threading.settrace(None)  # type: ignore[arg-type]
-            if all(report.passed for report in reports):
+            if is_passed:
                 self.seconds[at] = time.process_time() - begun
                 for code in called:
                     self.callers[code.co_filename, code.co_firstlineno].add(at)
-        print(f"{len(self.seconds)} of {len(items)} tests pass, {sum(self.seconds.values()):.0f} s")
+        print(f"{len(self.seconds)} of {len(self.items)} tests pass, {sum(self.seconds.values()):.0f} s")
 
-    def forget(self) -> None:
-        """Empty the caches of functions, so that each test calls what it needs."""
+    def passes(self, item: Any, following: Any) -> bool:
+        """Run one test; functions have forgotten what they cached."""
         for cache in self.caches:
             cache.cache_clear()
+        return all(report.passed for report in runtestprotocol(item, log=False, nextitem=following))
 
-    def try_room(self, room: str, items: list[pytest.Item]) -> None:
+    def try_room(self, room: str) -> None:
         """Try the changes of a room that the seed chooses, and print the result of each."""
         modules = sorted((PACKAGE / room).rglob("*.py"))
-        every = [(path, at, one) for path in modules for at, one in enumerate(changes(ast.parse(path.read_text())))]
-        found = [(path, at) for path, at, change in every if self.callers.get((str(path), change.function))]
+        every = [(path, at, first) for path in modules for at, (first, _) in enumerate(changes(_parsed(path)))]
+        found = [(path, at, first) for path, at, first in every if self.callers.get((str(path), first))]
         chance = random.Random(f"{self.options.seed} {room}")
         chosen = sorted(chance.sample(found, min(self.options.count, len(found))))
-        results = Counter(self.try_change(module, at, items) for module, at in chosen)
+        results = Counter(self.try_change(*change) for change in chosen)
         self.unnoticed += results["unnoticed"]
         counts = ", ".join(f"{number} {result}" for result, number in sorted(results.items()))
         print(f"{room}: {counts}; {len(every) - len(found)} of {len(every)} are in functions that no such test calls")
 
-    def try_change(self, module: Path, number: int, items: list[pytest.Item]) -> str:
+    def try_change(self, module: Path, number: int, first: int) -> str:
         """Run the tests with a change in a process of its own; return `noticed`, `unnoticed` or `not made`."""
-        tree = ast.parse(module.read_text())
-        change = changes(tree)[number]
-        before = ast.unparse(change.node)
-        change.edit()
-        after = ast.unparse(change.node)
-        sources = (module.read_text(), ast.fix_missing_locations(tree))
-        codes = (_codes(compile(source, str(module), "exec")) for source in sources)
+        tree = _parsed(module)
+        node, edit = [change for _, change in changes(tree)][number]
+        before = ast.unparse(node)
+        edit()
+        after = ast.unparse(node)
+        codes = (
+            _codes(compile(one, str(module), "exec")) for one in (_parsed(module), ast.fix_missing_locations(tree))
+        )
         swaps = [pair for pair in zip(*codes, strict=False) if pair[0] != pair[1]]
-        if not swaps:  # two equal arguments, or nothing but what is returned anyway
+        if ast.dump(tree) == ast.dump(_parsed(module)):  # two equal arguments, or what is returned anyway
             return "not made"
-        shortest = sorted(self.callers[str(module), change.function], key=lambda at: (self.seconds[at], at))
+        shortest = sorted(self.callers[str(module), first], key=lambda at: (self.seconds[at], at))
         ends = accumulate(self.seconds[at] for at in shortest)
         tests = [at for at, end in zip(shortest, ends, strict=True) if end <= self.options.budget] or shortest[:1]
         reader, writer = os.pipe()
         child = os.fork()
         if child == 0:
-            self._run(swaps, [items[at] for at in tests], writer)
+            self.run_changed(swaps, tests, writer)
         os.close(writer)
         with os.fdopen(reader) as pipe:
             by = pipe.read() or f"{len(tests)} of {len(shortest)} tests"
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         result = {0: "unnoticed", 2: "not made"}.get(code, "noticed")
         what = " ".join(f"{before} → {'left out' if before == after else after}".split())
-        print(f"{result}: {module.relative_to(CHECKOUT)}:{change.node.lineno}: {what[:300]}  [{by}]", flush=True)
+        print(f"{result}: {module.relative_to(CHECKOUT)}:{node.lineno}: {what[:300]}  [{by}]", flush=True)
         return result
 
-    def _run(self, swaps: list[tuple[CodeType, CodeType]], tests: list[pytest.Item], writer: int) -> None:
+    def run_changed(self, swaps: list[tuple[CodeType, CodeType]], tests: list[int], writer: int) -> None:
         """Swap the code, run the tests until one fails, write its name, and end this process."""
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         os.dup2(1, 2)
         limit = int(20 + 4 * self.options.budget)
         resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 5))  # tests that never end have noticed
         try:
-            for was, becomes in swaps:
-                for function in self.functions.get(was, ()):
-                    function.__code__ = becomes
+            for function, becomes in ((one, new) for old, new in swaps for one in self.functions.get(old, ())):
+                function.__code__ = becomes
         except ValueError:  # a closure has other free variables
             os._exit(2)
-        self.forget()
-        for item, following in pairwise([*tests, None]):
-            reports = runtestprotocol(item, log=False, nextitem=following)  # type: ignore[arg-type]
-            if any(report.failed for report in reports):
-                os.write(writer, item.nodeid.encode()[:4000])  # type: ignore[union-attr]
+        for item, following in pairwise([*(self.items[at] for at in tests), None]):
+            if not self.passes(item, following):
+                os.write(writer, item.nodeid.encode()[:4000])
                 os._exit(1)
         os._exit(0)
+
+
+def _parsed(module: Path) -> ast.Module:
+    return ast.parse(module.read_text())
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
@@ -242,8 +234,8 @@ def main() -> int:
     options = parser.parse_args()
     marks = re.search(r"^PURE := (.*)$", (CHECKOUT / "Makefile").read_text(), re.MULTILINE)
     folders = [str(CHECKOUT / "tests" / name) for name in (*(options.room or ROOMS), *BESIDE)]
-    given = ["-q", "-s", "-n", "0", "-p", "no:cacheprovider", "-m", marks[1] if marks else "", *folders]
     plugin = Mutants(options)
+    given = ["-q", "-s", "-n", "0", "-p", "no:cacheprovider", "-m", marks[1] if marks else "", *folders]
     return int(pytest.main(given, plugins=[plugin])) or int(plugin.unnoticed > 0)
 
 

@@ -1,7 +1,7 @@
 """Moving averages of a bundle's figures."""
 
-from evenkeel.model.averages import first_averages, with_sample
-from evenkeel.model.load import BundleStats
+from evenkeel.model.averages import default_history, first_averages, with_sample
+from evenkeel.model.load import BundleHistory, BundleStats
 
 
 def test_article_short_and_long_term_averages() -> None:
@@ -12,3 +12,8 @@ def test_article_short_and_long_term_averages() -> None:
         short, long = with_sample(short, sample), with_sample(long, sample)
     assert (short.msg_rate_in, short.samples) == (190.0, 10)
     assert (long.msg_rate_in, long.samples) == (175.0, 12)
+
+
+def test_a_bundle_without_history_has_averages_of_no_sample() -> None:
+    assert default_history() == BundleHistory(first_averages(10), first_averages(1000), 0)
+    assert (default_history().short_term.samples, default_history().long_term.samples) == (0, 0)

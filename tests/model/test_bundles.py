@@ -9,6 +9,7 @@ from evenkeel.model.bundles import (
     HIGHEST_HASH,
     BundleRange,
     apply_split,
+    are_in_two_parts,
     broker_of,
     bundle_of,
     initial_boundaries,
@@ -140,6 +141,21 @@ def test_a_bundles_name_comes_apart_into_namespace_and_range() -> None:
     assert namespace_of(name) == "acme/web"
     assert range_of(name) == BundleRange(0x40000000, 0x80000000)
     assert namespace_of("pulsar/lab/10.0.0.1:8080/0x00000000_0xffffffff") == "pulsar/lab/10.0.0.1:8080"
+
+
+@pytest.mark.parametrize(
+    ("names", "are_two"),
+    [
+        (["t/n/0x00000000_0xffffffff", "t/m/0x00000000_0x80000000"], True),
+        (["t/n/0x00000000_0xffffffff", "t/eu/n/0x00000000_0x80000000"], False),
+        (["n/0x00000000_0xffffffff", "t/eu/n/0x00000000_0x80000000"], False),
+        (["t/n/0x00000000_0xffffffff", "0x00000000_0x80000000"], False),
+        (["t/\ud800/0x00000000_0xffffffff"], True),
+        ([], True),
+    ],
+)
+def test_names_of_two_parts_are_told_from_others(names: list[str], are_two: bool) -> None:
+    assert are_in_two_parts(names) is are_two
 
 
 def test_partitions_are_recognised_by_their_canonical_number_only() -> None:

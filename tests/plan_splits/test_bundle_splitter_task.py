@@ -17,7 +17,7 @@ from evenkeel.model.consideration import Considered
 from evenkeel.model.filters.broker_filters import unload_gates
 from evenkeel.model.load import RATES, BrokerReport, BundleHistory, BundleStats, IsolationPolicy, LoadData, Policies
 from evenkeel.model.split_algorithms.split_option import BundleTopics
-from evenkeel.plan_splits.round import decide_modular, plan
+from evenkeel.plan_splits.round import decide_modular, plan, wishes_cut_by_topics
 from evenkeel.plan_splits.rules.apply_splits import SplitRound, carry_out
 from evenkeel.plan_splits.rules.bundle_splitter_task import (
     BELOW_LIMITS,
@@ -88,6 +88,15 @@ def test_a_limit_of_no_sessions_is_off() -> None:
         (row,) = done.considered
         assert (row.rule, row.setting, row.measured) == ("below_limits", "loadBalancerNamespaceBundleMaxTopics", 10)
         assert row.numbers == {"topics": 10, "rate": 0, "throughput": 0}
+
+
+def test_topics_are_read_where_a_wished_splits_algorithm_needs_them() -> None:
+    by_topics, by_range = "topic_count_equally_divide", "range_equally_divide"
+    for default in (by_topics, by_range):
+        settings = Settings().with_values({"defaultNamespaceBundleSplitAlgorithm": default})
+        for algorithm, needs in ((by_topics, True), (by_range, False), (None, default == by_topics)):
+            assert wishes_cut_by_topics(settings, [{"kind": "split", "algorithm": algorithm}]) is needs
+        assert not wishes_cut_by_topics(settings, [{"kind": "unload", "algorithm": None}])
 
 
 def test_a_bundle_that_is_gone_is_refused_and_keeps_its_history() -> None:

@@ -15,6 +15,7 @@ from evenkeel import repetition as whole
 from evenkeel.cycle import reading
 from evenkeel.cycle.memo import SharedRows
 from evenkeel.planner import round as planner_round
+from evenkeel.planner.allowed_moves import Places
 from evenkeel.planner.verdicts import TARGET
 from evenkeel.planner.view_from_rows import bundle_figures, view_of
 from tests.cycle.rows import MIB, as_read, report
@@ -237,6 +238,66 @@ def test_a_busy_bundle_without_samples_counts_by_its_latest_figures() -> None:
     view, _ = view_of({**found, "bundle_load": bundles}, reading.settings_of(found))
     assert [one.average for one in view.bundles] == [one.figures for one in view.bundles]
     assert max(one.average.traffic for one in view.bundles) == 14 * MIB
+
+
+@pytest.mark.parametrize("manager", ["modular", "extensible"])
+def test_a_bundle_of_a_group_goes_where_the_group_has_least(manager: str) -> None:
+    name = {"modular": "ModularLoadManagerImpl", "extensible": "ExtensibleLoadManagerImpl"}[manager]
+    groups = {"acme/ns0": "g", "acme/ns1": "g"}
+    policies = [{"isolation_policies": "{}", "anti_affinity_groups": groups, "failure_domains": {},
+                 "brokers": [*BROKERS[:3]], "manager": manager}]  # fmt: skip
+    bundles = [used(n, owner, MIB) for n, owner in ((0, BROKERS[0]), (15, BROKERS[1]), (30, BROKERS[2]))]
+    reports = [report(one, 10.0, load_manager_class=name) for one in BROKERS[:3]]
+    found = tables(reports, bundles, policies=policies, manager=manager, loadManagerClassName=name)
+    places = Places(found, reading.settings_of(found), BROKERS[:3], reading.broker_reports(found))
+    of_group, free = bundles[0]["bundle"], bundles[2]["bundle"]
+    assert (places.group(of_group), places.group(free)) == ("g", None)
+    assert places.of(of_group) == {BROKERS[2]}, "its bundles on the two others count, another namespace's do not"
+    assert places.of(free) == {*BROKERS[:3]}
+
+
+@pytest.mark.parametrize(("percent", "stays"), [(0.0, 9), (0.5, 9), (15.0, 1), (25.0, 0), (100.0, 0)])
+def test_bundles_above_the_share_that_may_move_stay(percent: float, stays: int) -> None:
+    """The heaviest has 21.9 % of the traffic, the next 14.1 %."""
+    found = uneven(evenkeelMaxBundleTrafficPercent=percent)
+    view, _ = view_of(found, reading.settings_of(found))
+    of_first = [one for one in view.bundles if one.owner == BROKERS[0]]
+    assert sum(one.held == "bundle_too_heavy" for one in of_first) == stays
+
+
+@pytest.mark.parametrize(("points", "gives"), [(0.0, True), (0.4, True), (0.6, False), (1.0, False)])
+def test_a_broker_less_than_the_least_gain_above_its_level_gives_nothing(points: float, gives: bool) -> None:
+    """The brokers are at 70.0, 42.9 and 7.1 %; the level is 42.4 %."""
+    flows = [*[5.0] * 14, *[4.0] * 10, 2.9, 7.1]
+    owners = [*BROKERS[:1] * 14, *BROKERS[1:2] * 11, BROKERS[2]]
+    bundles = [used(n, owner, flow * MIB) for n, (owner, flow) in enumerate(zip(owners, flows, strict=True))]
+    reports = [report(name, usage) for name, usage in zip(BROKERS, (70.0, 42.9, 7.1), strict=False)]
+    found = tables(reports, bundles, **WITHOUT_BUDGETS, evenkeelPlannerLeastGainPoints=points)
+    rows = planner_round.decide(KEY, found)["planner_targets"]
+    (cluster,) = [row for row in rows if row["subject_kind"] == "cluster"]
+    assert cluster["numbers"]["stop"] == pytest.approx(0.424)
+    assert {row["broker"] for row in rows if row["outcome"] == "unload"} == {*BROKERS[: 2 if gives else 1]}
+
+
+@pytest.mark.parametrize(("hours", "held"), [(23.99, "moved_often"), (24.0, None)])
+def test_a_move_counts_for_a_day(hours: float, held: str | None) -> None:
+    found = uneven(evenkeelFreeMovesPerBundlePerDay=1)
+    one = found["bundle_load"][0]["bundle"]
+    acts = [act(1, one, BROKERS[1], BROKERS[0], 60.0 * hours, "done")]
+    found["cycle"][0]["steering"] = json.dumps({"acts": acts, "pauses": []})
+    view, _ = view_of(found, reading.settings_of(found))
+    assert {each.held for each in view.bundles if each.name == one} == {held}
+
+
+def test_a_broker_whose_usage_stays_without_traffic_is_named() -> None:
+    """The third has none of it and is at 70 %."""
+    found = uneven()
+    reports = [{**row, "cpu_usage": 70.0} if row["broker"] == BROKERS[2] else row for row in found["broker_reports"]]
+    rows = planner_round.decide(KEY, {**found, "broker_reports": reports})["planner_findings"]
+    (row,) = [row for row in rows if row["rule"] == "base_above_target"]
+    assert (row["subject"], row["measured"]) == (BROKERS[2], pytest.approx(0.7))
+    assert 0.0 < row["threshold"] < 0.7
+    assert row["numbers"] == {"base": row["measured"], "stop": row["threshold"]}
 
 
 def test_where_nothing_is_to_do_nothing_is_done() -> None:

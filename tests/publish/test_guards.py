@@ -142,6 +142,27 @@ HELD: list[tuple[str, Situation, dict[str, Any], str]] = [
 ]  # fmt: skip
 
 
+COMPARED: dict[str, list[tuple[float | None, float | None, str]]] = {
+    "unloads_per_cycle": [(2, 1, "count"), (1, 0, "count")],
+    "unloads_from_broker": [(3, 2, "count")],
+    "unloads_to_broker": [(2, 1, "count")],
+    "moved_traffic": [(11.0, 9.0, "percent"), (0.0, 0.0, "percent")],
+    "bundle_too_heavy": [(25.1, 25.0, "percent"), (0.0, 0.0, "percent")],
+    "splits_per_cycle": [(3, 2, "count")],
+    "bundle_maximum": [(19, 18, "count")],
+    "harmed_namespace": [(5_400.0, 14_400.0, "s")],
+    "unsettled_bundle": [(90.0, 0.0, "s"), (None, None, "")],
+    "unsettled_broker": [(90.0, 0.0, "s")],
+    "report_too_old": [(1_500.0, 1_200.0, "s")],
+    "returns": [(3.0, 10.0, "points")],
+    "moved_often": [(1.0, 10.0, "points"), (None, 10.0, "points")],
+    "too_few_reports": [(200.0 / 3.0, 90.0, "percent"), (0.0, 90.0, "percent")],
+    "too_many_silent_brokers": [(1, 0, "count")],
+    "ownership_unclear": [(6.25, 5.0, "percent")],
+}
+"""By rule: what its examples measure, the limit, and the unit; the others compare nothing."""
+
+
 @pytest.mark.parametrize(
     ("rule", "found", "settings", "said"), HELD, ids=[f"{n}-{row[0]}" for n, row in enumerate(HELD)]
 )
@@ -154,6 +175,10 @@ def test_what_is_held_back_says_why(rule: str, found: Situation, settings: dict[
     text = words(found, position, **settings)
     assert text.startswith(found.commands[-1].topic or found.commands[-1].bundle)
     assert said in text
+    by, expected = verdict.objection, COMPARED.get(rule, [(None, None, "")])
+    assert any((by.measured, by.threshold, by.unit) == pytest.approx(one) for one in expected) or (
+        (by.measured, by.threshold, by.unit) in expected
+    )
 
 
 def test_every_rule_has_an_example_here_and_every_setting_that_a_row_names_exists() -> None:

@@ -136,6 +136,18 @@ def test_a_live_window_takes_no_backfill_over_from_cycle_to_cycle() -> None:
     assert [row["kind"] for row in backfill.values()] == ["live"] * 4
 
 
+def test_an_attempt_that_knew_another_outcome_of_a_command_stands_for_no_cycle_that_hands_its_own_on() -> None:
+    def knowing(try_: str, outcome: str | None) -> Handover:
+        acts = ({"kind": "unload", "command_id": "c1", "outcome": outcome, "seen_at": None},)
+        of_window = window(try_)
+        return of_window.with_cycles(replace(cycle, acts=acts) for cycle in of_window.cycles)
+
+    known = on_record(made(knowing("a", "done"), AttemptsSoFar([])))
+    for outcome, is_known in (("done", True), ("failed", False), (None, False)):
+        found = made(knowing("b", outcome), known)
+        assert [known.has(row, "planned") for row in found.values()][:3] == [is_known] * 3
+
+
 def test_a_window_is_never_sent() -> None:
     for mode in ("auto", "approve"):
         with pytest.raises(BadInput, match=r"several cycles of a cluster .* sends nothing"):

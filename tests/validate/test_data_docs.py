@@ -58,6 +58,8 @@ def test_failed_expectation_shows_its_counts_and_its_offender(site: Path) -> Non
     page = (site / "lab" / "topic_stats.html").read_text(encoding="utf-8")
     text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page))
     assert "1 unexpected values found" in text
+    assert "lab topic_stats" in text, "the page says whose it is"
+    assert "20% of 5 total rows" in text
     assert "&lt;script&gt;alert" in page
 
 

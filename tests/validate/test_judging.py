@@ -13,7 +13,7 @@ from evenkeel.lake.schemas import TABLES
 from evenkeel.validate import judging, suites
 from evenkeel.validate.facts import AT, Facts, RowsOfCycles
 from evenkeel.validate.judging import broken_words, judge_suite
-from evenkeel.validate.suites import REJECT, Finding, Suite, ValidationRule, read_suites
+from evenkeel.validate.suites import REJECT, Finding, Found, Suite, SuiteError, ValidationRule, read_suites
 from tests.builders import NOON, cluster
 
 Row = dict[str, Any]
@@ -168,6 +168,27 @@ def test_records_of_a_cycle_in_which_mostly_lets_the_rule_pass_are_kept() -> Non
 )
 def test_the_reason_names_the_bounds_as_they_are(kwargs: Row, allowed: str) -> None:
     assert broken_words(rule(**kwargs), {"cpu_usage": 3.0}) == f"cpu_usage is 3.0, allowed is {allowed}."
+
+
+def test_a_rule_that_cannot_be_checked_is_refused_with_the_reason_and_the_file() -> None:
+    definition = {"type": "expect_column_values_to_match_regex", "kwargs": {"column": "broker", "regex": "(b"}}
+    broken = ValidationRule("edited", "broker_reports", REJECT, "Look.", definition=definition)
+    words = (
+        r"rule edited on broker_reports could not be checked: Invalid regular .*; look at expectations/broker_reports"
+    )
+    with pytest.raises(SuiteError, match=words):
+        failed(facts_of(uses(1.0, 1.0)), broken)
+
+
+def test_a_rule_on_record_is_the_same_text_however_its_file_spells_it() -> None:
+    kwargs: Row = {"column": "broker", "regex": "ü"}
+    texts = set()
+    for order in (1, -1):
+        definition = {"type": "expect_column_values_to_match_regex", "kwargs": dict([*kwargs.items()][::order])}
+        edited = ValidationRule("edited", "broker_reports", REJECT, "Look.", definition=definition)
+        texts.add(Finding("a", edited, Found(1)).row()["definition"])
+    (text,) = texts
+    assert '"kwargs": {"column": "broker", "regex": "ü"}' in text
 
 
 def test_whole_numbers_are_compared_whole() -> None:

@@ -60,6 +60,21 @@ def test_a_sole_bundle_goes_pair_by_pair() -> None:
     assert taken(avg(small, {}, maxUnloadPercentage=1.0, **once)) == ["b1-0"]
 
 
+def test_a_broker_in_the_middle_is_its_own_partner_and_gives_nothing_whatever_the_threshold() -> None:
+    load = cluster(*(broker(f"b{n}:1", 30.0 * n, rates=[1000.0 * n] * 3) for n in (1, 2, 3)))
+    for values, rule in (
+        ({}, "no_partner"),
+        ({"loadBalancerAvgShedderLowThreshold": 0}, "too_few_hits"),
+        ({"loadBalancerAvgShedderLowThreshold": 0, "loadBalancerAvgShedderHitCountLowThreshold": 1},
+         "not_above_minimum_unload"),
+    ):  # fmt: skip
+        found = avg(load, {}, **values)
+        (middle,) = (row for row in found.considered if row.subject == "b2:1")
+        assert (middle.rule, middle.alternatives) == (rule, ())
+        assert all(broker == "b3:1" for _, broker in found.unloads)
+        assert middle.numbers["score"] == middle.numbers["partner_score"] == pytest.approx(60.0)
+
+
 def test_the_low_threshold_resets_the_count_of_the_high_one() -> None:
     idle = broker("b2:1", 20.0, rates=(1e3,))
     large, small = (cluster(broker("b1:1", cpu, rates=(9e4,)), idle) for cpu in (80.0, 50.0))

@@ -293,6 +293,20 @@ def test_a_heavy_bundle_goes_in_exchange_for_lighter_ones() -> None:
     assert freeing.transfers == ()
 
 
+@pytest.mark.parametrize("debug", [True, False])
+def test_bundles_that_came_back_count_in_the_next_exchange_in_debug_mode_alone(debug: bool) -> None:
+    def listed(namespace: str, *weights: float) -> tuple[TopBundle, ...]:
+        stats = [BundleStats(msg_throughput_in=weight * MIB) for weight in weights]
+        return tuple(TopBundle(f"t/{namespace}/0x{n:08x}_0x{n + 1:08x}", one) for n, one in enumerate(stats))
+
+    load = cluster(0.9, 0.1)
+    load = replace(load, top_bundles={"b1:8080": listed("n0", 10, 45, 45, 60), "b2:8080": listed("n1", 20, 20, 20)})
+    made = shed(load, AT_ONCE.with_values({"loadBalancerDebugModeEnabled": debug}))
+    moved = [(one.bundle[2:4], int(one.bundle[-1])) for one in made.transfers]
+    first = [("n0", 1), ("n1", 1), ("n0", 2)]
+    assert moved == [*first, *([("n1", 2), ("n1", 3), ("n0", 3)] if debug else [])]
+
+
 def test_a_bundle_that_a_wish_takes_away_is_no_half_of_a_swap() -> None:
     load = cluster(0.9, 0.1)
 
