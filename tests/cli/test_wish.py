@@ -35,7 +35,7 @@ def test_a_lake_that_was_written_to_takes_a_wish_without_spark(tmp_path: Path, m
         raise AssertionError("Spark is started")
 
     monkeypatch.setattr(wish, "session", start)
-    write_deltalake(str(tmp_path / "wishes"), as_arrow("wishes", []))
+    write_deltalake(str(tmp_path / "wishes"), as_arrow("wishes", []), partition_by=["cluster"])
     asked = ["-b", RANGE, "-san", "specified_positions_divide", "-sb", "0x10000000", "--at", "2026-03-02T06:00:00Z"]
     words = ["wish", "split", "acme/orders", *asked, "--lake", str(tmp_path), "--cluster", "lab"]
     assert main(words) == 0

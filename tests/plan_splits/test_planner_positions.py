@@ -15,6 +15,11 @@ from tests.examples import at_most, reached, reaching
 ROUNDING = 1.0 + 1e-9
 
 
+def shares(most: float) -> st.SearchStrategy[float]:
+    """Shares in percent: of two that differ in their last bit, the room decides by rounding alone."""
+    return st.integers(5, round(100 * most)).map(lambda percent: percent / 100)
+
+
 @pytest.mark.parametrize(
     ("loads", "stay", "leave", "cuts"),
     [
@@ -64,7 +69,7 @@ def fewest(loads: list[float], stay: float, leave: float) -> int:
 
 
 @reaching()
-@given(st.integers(0, 10_000), st.integers(1, 9), st.floats(0.05, 1.2), st.floats(0.05, 1.0))
+@given(st.integers(0, 10_000), st.integers(1, 9), shares(1.2), shares(1.0))
 @at_most(300)
 def test_parts_have_room_and_cuts_are_the_fewest_in_any_order_of_rows(
     seed: int, count: int, stay: float, leave: float

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from evenkeel.errors import EvenkeelError
 from evenkeel.handover import ClusterCycle
@@ -26,7 +26,6 @@ from evenkeel.steering.outcome import ReportOutcome, decisive, not_sent
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from evenkeel.publish.dispatch import OutcomeRecorder
     from evenkeel.steering.dispatcher import LeaseGuard
     from evenkeel.steering.queue.signing import KeyResolver, Signature
     from evenkeel.steering.sqs import Reports, SqsSink
@@ -39,6 +38,24 @@ _SENT_FOR = timedelta(days=14)
 """Time for which a resume is sent again; no queue keeps a message for longer."""
 PUBLISHER = "evenkeel"
 """The sender of a withdrawal."""
+
+
+class ReportStore(Protocol):
+    """The record of sent commands and reported outcomes, as far as a queue needs it.
+
+    `out`: ids of commands that may have been sent; ids are added before a command is queued.
+    """
+
+    out: set[str]
+
+    def know_one(self, command_id: str, cluster: str, cycle_at: datetime) -> None:
+        """Note where an outcome of the command belongs."""
+
+    def cluster_of(self, command_id: str) -> str | None:
+        """Return the cluster of the command; None if its outcome cannot be recorded."""
+
+    def confirm_later(self, confirm: Callable[[], None]) -> None:
+        """Take a call to be made once all reported outcomes are stored."""
 
 
 def sign_with(resolve: KeyResolver | None = None) -> Callable[[ClusterCycle], Signature]:
@@ -67,7 +84,7 @@ def sink_of(cycle: ClusterCycle, signature: Signature) -> SqsSink:
 def send_by_queue(
     sink: SqsSink,
     commands: Sequence[Mapping[str, Any]],
-    records: OutcomeRecorder,
+    records: ReportStore,
     wait_s: float,
     stop: LeaseGuard,
     report: ReportOutcome,
@@ -109,7 +126,7 @@ def _withdraw(sink: SqsSink, commands: Sequence[Mapping[str, Any]], reason: str)
         sink.control(WITHDRAW, made_at=datetime.now(UTC), by=PUBLISHER, reason=reason, plan_id=plan_id)
 
 
-def _report(cluster: str, taken: Reports, records: OutcomeRecorder, report: ReportOutcome) -> set[str]:
+def _report(cluster: str, taken: Reports, records: ReportStore, report: ReportOutcome) -> set[str]:
     """Report the outcomes of known commands, also of other cycles; return the ids of all.
 
     Clusters of one run share their records. A key of one cluster's queue is valid for that cluster alone.
