@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from evenkeel.lake.record import read_cycles, read_rows
+from evenkeel.lake.store import Lake
 
 pytestmark = [pytest.mark.spark, pytest.mark.exhaustive]
 
@@ -14,7 +15,11 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "query.md"
 
 @pytest.fixture(scope="module")
 def answers(spark, lake) -> list:
-    """The rows that each query gives; the first one makes the view that the others use."""
+    """The rows that each query gives; the first one makes the view that the others use.
+
+    A pipeline makes all tables; this lake was written without one.
+    """
+    Lake(str(lake)).ensure_tables(spark)
     decisions, heading, _ = PAGE.read_text().partition("## Ask about commands")
     assert heading
     queries = re.findall(r"```sql\n(.*?);\n```", decisions, flags=re.DOTALL)
