@@ -3,8 +3,7 @@ promised version names are removed.
 
 Every step looks at the tables again and does the remaining work, so an upkeep that was killed at any point is simply
 run again; two at once do the work twice. A running `rebalance` only appends, to dates that upkeep leaves alone. If both
-meet in `cycles` or `controls`, the second one tries again. What was dropped does not come back: an upkeep whose clock
-is far ahead of the record does nothing, and says why.
+meet in `cycles` or `controls`, the second one tries again. With a clock far ahead of the record nothing is done.
 """
 
 from __future__ import annotations

@@ -207,10 +207,9 @@ class OutcomeRecorder:
     def halts(self, clusters: Sequence[str]) -> Mapping[str, Halt]:
         """Return the clusters whose plan may not be sent now, each with the reason in words.
 
-        The gate takes several queries, and this is called before every request. So the last read is always the list of
-        the newest versions of the gate's tables: while it changes, the gate is asked again. Clusters whose plan may be
-        sent without its splits are in `without_splits` from then on. Pauses outside the lake are read each time, and
-        the age of a command is checked by its executor.
+        The last read is always the list of the newest versions of the gate's tables: while it changes, the gate is
+        asked again. Clusters whose plan may be sent without its splits are in `without_splits` from then on. The age of
+        a command is checked by its executor.
         """
         if not clusters:
             return {}

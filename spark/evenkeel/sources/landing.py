@@ -313,11 +313,8 @@ class Landing:
         if newest is None:
             return []
         if ahead := sorted(moment for moment in names if _moment(moment) > newest):
-            log.warning(
-                "%s lies more than a day ahead of the snapshots before it: until a day of snapshots has followed it, "
-                "none is removed for it. If the clock of its machine was wrong, set the clock and remove the file",
-                names[ahead[0]],
-            )
+            why = "lies more than a day ahead of the others, so none is removed for it until a day of snapshots follows"
+            log.warning("%s %s. If a clock was wrong, set the clock and remove the file", names[ahead[0]], why)
         bound = milliseconds(newest - period)
         kept = min(moment for moment in names if moment >= bound)
         lender = next(self._full_before(names, kept), None) if self._borrows(names[kept]) else None

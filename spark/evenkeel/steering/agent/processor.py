@@ -100,11 +100,7 @@ Step = Finished | Later | Gone
 
 
 class _NotSentError(Exception):
-    """A command's request may not leave now: the step that follows, or why it is refused for good."""
-
-    def __init__(self, step: Step | Refuse) -> None:
-        super().__init__()
-        self.step = step
+    """A command's request may not leave now. Its argument: the step that follows, or why it is refused for good."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +167,8 @@ class Processor:
         try:
             outcome = self.carrier.carry_out(in_flight.command, lambda: self._ask_last(in_flight))
         except _NotSentError as error:
-            return self._refuse(in_flight, error.step) if isinstance(error.step, Refuse) else error.step
+            step: Step | Refuse = error.args[0]
+            return self._refuse(in_flight, step) if isinstance(step, Refuse) else step
         except LedgerError:
             raise
         except Exception:

@@ -170,11 +170,10 @@ class Agent:
                     queue.url,
                 )
             if attributes.get("DeduplicationScope") == "messageGroup":
-                LOG.warning(
-                    "%s deduplicates within a message group only: a copied command in another group may be executed "
-                    "twice, by agents with a ledger each. Set its DeduplicationScope to `queue`.",
-                    queue.url,
+                advice = (
+                    "a second agent may execute a command copied to another group: set DeduplicationScope to `queue`"
                 )
+                LOG.warning("%s deduplicates within a message group only; %s", queue.url, advice)
         LOG.info("agent %s of cluster %s receives commands", self._settings.name, self._settings.cluster)
 
     def _work(self) -> None:
