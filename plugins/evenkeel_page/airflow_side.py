@@ -27,10 +27,7 @@ MOST_SIGNS, MOST_XCOMS, MOST_FILE_BYTES = 200_000, 500, 16 << 20
 
 
 def lakes() -> LakeMap:
-    """Return the configured lakes (`EVENKEEL_LAKE` for the only one, or `main`).
-
-    Else the one in the Airflow Variable `evenkeel_lake`; NoLake without any.
-    """
+    """Return the configured lakes, else the one in the Airflow Variable `evenkeel_lake`; NoLake without any."""
     configured = configured_lakes()
     if configured.lakes:
         return configured
@@ -140,10 +137,7 @@ def replay_run(run_id: str) -> ReplayRun | None:
 
 
 def replays_under_way() -> list[ReplayRun]:
-    """Return the waiting and running runs, the newest first.
-
-    Empty if Airflow's database does not answer: the page still shows the recorded ones.
-    """
+    """Return the waiting and running runs, newest first; none if Airflow's database does not answer."""
     from sqlalchemy.exc import SQLAlchemyError
 
     try:

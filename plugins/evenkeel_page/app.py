@@ -10,7 +10,6 @@ import logging
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from fastapi import Depends, FastAPI, HTTPException, Request
@@ -47,10 +46,7 @@ class Desk(FastAPI):
 
 
 def make_app(routes: Sequence[Route] = ROUTES, *, guarded: bool = True, reader: Reader | None = None) -> FastAPI:
-    """The desk as a FastAPI app; `guarded=False` leaves Airflow's login away, for tests without an Airflow.
-
-    Raises UndeclaredRoute for a route without a right.
-    """
+    """The desk; `guarded=False`: no Airflow login, for tests. Raises UndeclaredRoute for a route without a right."""
     app = Desk(title="Evenkeel", docs_url=None, redoc_url=None, openapi_url=None, lifespan=_with_reader)
     app.state.reader = reader or Reader()
     guards = {}
@@ -106,8 +102,7 @@ async def _with_reader(app: FastAPI) -> AsyncIterator[None]:
 
 
 def _look_ahead(reader: Reader) -> None:
-    """Have the first page and a cycle's page made once, so that the reader has their data in memory for the first
-    user."""
+    """Have the first page and a cycle's page made, so that the reader has their data for the first user."""
     try:
         reader.ask(airflow_side.job_for("clusters"))
         for lake in airflow_side.lakes().lakes:
@@ -116,21 +111,14 @@ def _look_ahead(reader: Reader) -> None:
         log.info("Evenkeel's pages were not made ahead: %s", error)
 
 
-@dataclass(frozen=True)
-class _Failure:
-    title: str
-    text: str
-    advice: tuple[str, ...] = ()
-
-
-_SILENT = _Failure("Log in first", "You are not logged in to Airflow, or your session has ended.")
 _NOT_ALLOWED = "Ask the administrator of Airflow's users for it."
 
 
 def _on_http(request: Request, error: Exception) -> Response:
     assert isinstance(error, StarletteHTTPException)
     if error.status_code == 401:
-        return look.closed(401, _SILENT.title, _SILENT.text, login=_login(request))
+        text = "You are not logged in to Airflow, or your session has ended."
+        return look.closed(401, "Log in first", text, login=_login(request))
     if error.status_code == 403:
         right = getattr(request.state, "evenkeel_right", None)
         needs = "" if right is None else f"This page needs the right to {right.words}. "

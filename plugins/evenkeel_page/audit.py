@@ -26,10 +26,6 @@ def write_line(user: str, route: str, words: dict[str, Any]) -> None:
     """Write one line: JSON, so that no name can make a second line."""
     text = json.dumps({"user": user, "route": route, "what": words}, sort_keys=True, default=str)[:_LONGEST]
     log.warning("evenkeel audit %s", text)
-    _store(user, route, text)
-
-
-def _store(user: str, route: str, text: str) -> None:
     from airflow.models.log import Log
     from airflow.utils.session import create_session
 

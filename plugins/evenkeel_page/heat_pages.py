@@ -66,7 +66,7 @@ def notes(asked: HeatRequest, shown: HeatPicture) -> list[str]:
     lines = []
     if len(shown.ends) and asked.to > asked.newest > _moment(int(shown.ends[-1])):
         lines.append(
-            f"The map is built up to {_stamp(int(shown.ends[-1]))}; the newest cycle is that of "
+            f"The map is built up to {wording.time(_moment(int(shown.ends[-1])))}; the newest cycle is that of "
             f"{wording.time(asked.newest)}. The DAG `{dag_shown(HEAT_DAG)}` brings it up every ten minutes."
         )
     if shown.marks_left_out:
@@ -76,10 +76,6 @@ def notes(asked: HeatRequest, shown: HeatPicture) -> list[str]:
 
 def _moment(seconds: int) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
-
-
-def _stamp(seconds: int) -> str:
-    return wording.time(_moment(seconds))
 
 
 def _seconds(at: datetime) -> int:
@@ -121,10 +117,7 @@ def not_built() -> tuple[str, ...]:
 
 
 def heat_picture(lake: str, cluster: str | None = None, **words: str | None) -> Answer:
-    """Return the picture as JSON: `asked`, and the fields of `HeatPicture.to_json`.
-
-    Errors are JSON too: `title`, `text` and `advice`.
-    """
+    """Return JSON: `asked` and `HeatPicture.to_json`; of an error `title`, `text` and `advice`."""
     try:
         record = Record(lake)
         _, chosen = clusters_on_record(record, cluster)
@@ -170,7 +163,7 @@ def heat_why(
         near=[(word, link) for word, link in near if link],
         report="cycle?" + urlencode({"cluster": cluster, "at": cell.cycle.cycle_at.isoformat()}),
         history="cycles?" + urlencode({"cluster": cluster, **lake_words(cluster)}),
-        links=[_bundle_link(asked, bundle) for bundle in cell.bundles],
+        links=[_link(asked, bundle.namespace, bundle.lower, bundle.upper, asked.at) for bundle in cell.bundles],
         stamp=wording.time, **_pages_of(cell),
     )  # fmt: skip
     return Answer(200, body)
@@ -203,10 +196,6 @@ def _near(asked: CellAsked, moment: datetime | None) -> str:
         minute = moment.replace(second=0, microsecond=0)
         asked = replace(asked, first=minute, to=minute + timedelta(minutes=1))
     return _link(asked, asked.namespace, asked.lower, asked.upper, moment)
-
-
-def _bundle_link(asked: CellAsked, bundle: Any) -> str:
-    return _link(asked, bundle.namespace, bundle.lower, bundle.upper, asked.at)
 
 
 def _link(asked: CellAsked, namespace: str, lower: int, upper: int, at: datetime | None) -> str:

@@ -1,5 +1,4 @@
-"""The request for a heat map, and the last pictures made: the page and its script request one shortly after each
-other."""
+"""The request for a heat map, and the last pictures made: the page and its script both request one."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Names of the heat map's rows, and its figures, for the table that needs no script.
-
-`static/heat_picture.js` writes both in the same way.
-"""
+"""Names of the heat map's rows, and its figures, for the table without a script, as in `heat_picture.js`."""
 
 from __future__ import annotations
 

@@ -105,10 +105,7 @@ def choosing(job: Job) -> Iterator[None]:
 
 
 def lake_links(page: str, up: str) -> Sequence[tuple[str, str, bool]]:
-    """Return (name, address, is it this one) of the lakes that the page may be over.
-
-    Empty with only one, or if the page is over all of them.
-    """
+    """Return (name, address, is it this one) of the lakes that the page may be over; empty if there is no choice."""
     shown = _shown.get()
     if shown is None or page in ("", "clusters"):
         return ()

@@ -310,8 +310,7 @@ def run(lake: str, dag_id: str, run_id: str, handed_on: Collection[tuple[str, da
 def _cycles_of_run(
     record: Record, dag_id: str, run_id: str, handed_on: Collection[tuple[str, datetime]]
 ) -> list[Attempt]:
-    """Return the cycles in the hand-overs of the run's tasks, since a run with an already recorded plan adds no
-    attempt."""
+    """Return the cycles in the hand-overs of a run's tasks: a run whose plan is on record adds no attempt."""
     if handed_on:
         return record.cycles_at(handed_on, _OF_RUNS)
     its_own = all_of(text("dag_id") == dag_id, text("run_id") == run_id)

@@ -58,8 +58,7 @@ class ReaderLost(Exception):
 
 @dataclass(frozen=True)
 class Answer:
-    """A finished page: HTTP status, body, address of a redirect (303), and content type. `file`: save it under this
-    name."""
+    """A finished page: HTTP status, body, address of a redirect (303), content type. `file`: its name if saved."""
 
     status: int
     body: str = ""

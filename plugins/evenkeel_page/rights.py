@@ -19,10 +19,7 @@ from evenkeel.airflow.dag_names import APPROVAL_DAG, DECIDING_DAG, REPLAY_DAG, d
 
 @dataclass(frozen=True)
 class Right:
-    """A right that a user needs on a DAG; `entity`: on which part of it, None for the DAG itself.
-
-    `words` ends the sentence "this needs the right to …".
-    """
+    """A user's right on a DAG or (`entity`) a part of it; `words` ends "this needs the right to …"."""
 
     name: str
     method: Literal["GET", "POST", "PUT", "DELETE"]

@@ -36,10 +36,9 @@ class Route:
 def page_response(
     request: Request, body: str, status: int = 200, more: dict[str, str] | None = None, kind: str = HTML
 ) -> Response:
-    """Return a page under the desk's policy. It is not cached; a client that already has it (`If-None-Match`) gets
-    304."""
+    """Return a page under the desk's policy, not cached; a client that has it (`If-None-Match`) gets 304."""
     content = body.encode()
-    tag = _tag(content)
+    tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
     headers = {**look.HEADERS, "Cache-Control": "no-store", "ETag": tag, **(more or {})}
     if status == 200 and tag in _tags_of(request):
         return Response(status_code=304, headers=headers)
@@ -52,10 +51,6 @@ def notice_response(
     """Return a page with a sentence on why it is empty, and what to do."""
     path = getattr(request.scope.get("route"), "path", "/")
     return page_response(request, look.notice(title, text, advice, "../" * (path.count("/") - 1)), status, more)
-
-
-def _tag(content: bytes) -> str:
-    return f'"{hashlib.sha256(content).hexdigest()[:32]}"'
 
 
 def _tags_of(request: Request) -> list[str]:
@@ -197,8 +192,7 @@ def show_what_if_started(request: Request, run_id: str) -> Response:
 
 
 def show_settings(request: Request, cluster: str | None = None, show: str = "changed") -> Response:
-    """The settings that clusters were last decided with: those that are not at their defaults, those in which clusters
-    differ, or all."""
+    """The settings of the last decisions: those not at their defaults, those in which clusters differ, or all."""
     return _read(request, "settings", cluster=cluster, show=show)
 
 

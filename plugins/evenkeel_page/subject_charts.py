@@ -62,10 +62,7 @@ def course_picture(course: SubjectCourse, shown: datetime | None) -> Picture | N
 
 
 def owner_classes(course: SubjectCourse) -> dict[str, str]:
-    """Return the owners of a bundle in its course, longest ownership first -> the class of their colour.
-
-    The last colour is that of all others.
-    """
+    """Return a bundle's owners, longest ownership first -> their colour's class; the last is for all others."""
     owners = Counter(str(point.row["owner"]) for point in course.there if point.row and point.row.get("owner"))
     return {owner: f"o{min(n, MOST_SERIES) + 1}" for n, (owner, _) in enumerate(owners.most_common())}
 
@@ -156,10 +153,7 @@ class _Drawing:
             yield stretch
 
     def owners(self) -> None:
-        """Draw a strip of the bundle's owners: an owner holds until another is seen, or the record has a gap.
-
-        None if only commands are on record.
-        """
+        """Draw a strip of the bundle's owners, each up to the next or a gap of the record; None with commands alone."""
         if not self.course.there:
             return
         classes = owner_classes(self.course)

@@ -127,10 +127,7 @@ class SubjectCourse:
 
     @property
     def told(self) -> tuple[LoadPoint, ...]:
-        """Return the points with content: the subject's load, or why the cycle decided nothing.
-
-        None if the subject is not on record at all.
-        """
+        """Return the points with the subject's load, or why its cycle decided nothing; None if it is not on record."""
         return tuple(point for point in self.points if point.row is not None or point.silent) if self.there else ()
 
     @property

@@ -118,8 +118,7 @@ def relatives_of(record: Record, attempt: Attempt, subject: Subject) -> Relative
 
 
 def elsewhen(course: SubjectCourse | None, attempt: Attempt) -> tuple[str, datetime] | None:
-    """The point of a course nearest to a cycle that does not have the subject: the last before, else the first one
-    after."""
+    """The point of a course nearest to a cycle without the subject: the last before, else the first after."""
     points = () if course is None else course.there
     before = [point.at for point in points if point.at < attempt.cycle_at]
     if before:
@@ -137,8 +136,7 @@ def kept_from(record: Record, course: SubjectCourse | None) -> str:
 
 @dataclass(frozen=True)
 class Arrivals:
-    """Bundles that a broker owned at the end of a range and not at its beginning, and vice versa: first names and
-    numbers."""
+    """Bundles that a broker owned at the end of a range and not at its beginning, and vice versa: names, numbers."""
 
     first: datetime
     last: datetime

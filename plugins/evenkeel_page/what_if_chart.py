@@ -55,8 +55,7 @@ def chart(
     width: int,
     floor: float | None,
 ) -> Chart:
-    """Return the picture of (number, name, values) over moments; `floor`: the lowest value of the scale, else of the
-    data."""
+    """Return the picture of (number, name, values) over moments; `floor`: the scale's lowest value, else the data's."""
     known = [value for _, _, values in series for value in values if value is not None]
     ticks = _ticks(min(known) if floor is None else floor, max(known))
     low, high = ticks[0], ticks[-1]

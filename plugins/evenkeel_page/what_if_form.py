@@ -7,11 +7,9 @@ from typing import Any
 
 from evenkeel.errors import BadInput
 from evenkeel.replay.run_params import NUMBERS, REPLAY, SIMULATE
+from evenkeel.replay.variants import pairs_in
 
-FIELDS = (
-    *("kind", "cluster", "since", "until", "strategy", "settings", "variants", "limit", "scenario"),
-    *NUMBERS,
-)
+FIELDS = (*("kind", "cluster", "since", "until", "strategy", "settings", "variants", "limit", "scenario"), *NUMBERS)
 _MOST_CHARACTERS = 20_000
 
 
@@ -96,11 +94,6 @@ def _variants(lines: Sequence[tuple[int, str]]) -> dict[str, dict[str, str]]:
             raise BadInput(f"Variants, line {number}: {line[:80]!r} is not NAME: KEY=VALUE, KEY=VALUE")
         if name in variants:
             raise BadInput(f"Variants, line {number}: two variants are called {name[:80]!r}")
-        parts: list[str] = []
-        for part in text.split(","):
-            if "=" in part or not parts:
-                parts.append(part)
-            else:
-                parts[-1] += f",{part.strip()}"
-        variants[name] = _pairs([(number, part.strip()) for part in parts], "Variants")
+        pairs = pairs_in(",".join(part.strip() for part in text.split(",")))
+        variants[name] = _pairs([(number, pair) for pair in pairs], "Variants")
     return variants

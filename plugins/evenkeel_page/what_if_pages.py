@@ -108,9 +108,7 @@ def comparison_page(lake: str, render: Render, ids: Sequence[str]) -> Answer:
     )  # fmt: skip
 
 
-def _tables(
-    lines: Sequence[VariantLine],
-) -> list[tuple[str, list[str], list[VariantLine]]]:
+def _tables(lines: Sequence[VariantLine]) -> list[tuple[str, list[str], list[VariantLine]]]:
     """Title, headings and lines: replays and simulations have other figures, and hence tables of their own."""
     tables = []
     for kind, title in ((False, "Replays"), (True, "Simulations")):

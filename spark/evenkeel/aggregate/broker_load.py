@@ -63,10 +63,7 @@ def _state(report: Row, refused: Set[str]) -> str:
 def _sums(
     reports: Sequence[Row], states: Sequence[str], owned: Mapping[str, Sequence[Row]], known: Mapping[str, Row]
 ) -> list[dict[str, float | None]]:
-    """Yield for each broker the sums of used figures over its bundles, and of averages over the bundles that count.
-
-    A sum over no bundle is None.
-    """
+    """Yield each broker's sums of used figures over its bundles, of averages over those that count (none: None)."""
     groups: list[list[float | None]] = []
     for report, state in zip(reports, states, strict=True):
         bundles = owned.get(report["broker"], ())

@@ -184,8 +184,7 @@ def _rejected_names(loads: LoadInputs) -> dict[str, DataFrame]:
 
 
 def namespaces_of(rows: Rows) -> list[Namespace]:
-    """The namespaces of all clusters and cycles, with their boundaries, by rows of namespace_bundles and of
-    bundle_ownership."""
+    """The namespaces of all cycles with their boundaries, from namespace_bundles and bundle_ownership."""
     by_cycle: dict[tuple[str, str], tuple[list[Row], list[Row]]] = {}
     for place, table in enumerate(("namespace_bundles", "bundle_ownership")):
         for row in rows[table]:
@@ -218,10 +217,7 @@ def topic_sums(topic_stats: DataFrame, claims: DataFrame, namespaces: Sequence[N
 
 
 def _children(spark: SparkSession, loads: LoadInputs, topics: DataFrame, namespaces: Sequence[Namespace]) -> pa.Table:
-    """Return cluster, cycle_at, bundle, parent and four figures of each bundle `born`.
-
-    The figures are those that its topics had in the previous cycle.
-    """
+    """Return cluster, cycle_at, bundle, parent and four figures, its topics' of the cycle before, of bundles `born`."""
     text = "cluster string, at string, bundle string, parent string, before string"
     born = spark.createDataFrame([*loads.born], schema_of(text))
     born = born.select("cluster", F.to_timestamp("at").alias("cycle_at"), "bundle", "parent", _before_at("before"))

@@ -136,10 +136,7 @@ def _table(rows: Collection[tuple[object, ...]], schema: pa.Schema) -> pa.Table:
 
 
 def with_bundle(topics: DataFrame, ranges: Ranges) -> DataFrame:
-    """Add the `bundle` of each topic to the topics (cluster, cycle_at, namespace, hash, …).
-
-    Topics of namespaces without boundaries are left out.
-    """
+    """Add each topic's `bundle` to topics (cluster, cycle_at, namespace, hash, …) of namespaces with boundaries."""
     named = [(number, bundle) for number, bundle in enumerate(ranges.bundles) if bundle is not None]
     bundles = local_frame(topics.sparkSession, _table(named, _BUNDLES))
     placed = _placed(topics, ranges).withColumn("number", F.col("number") % F.lit(max(1, len(ranges.bundles))))

@@ -79,7 +79,13 @@ def run(given: argparse.Namespace) -> int:
     cluster, connection, limits, silent_seconds = _connection(given)
     if given.spool and not given.to.startswith(S3_SCHEME):
         raise SettingsError(f"--spool goes with --to {S3_SCHEME}…: a local folder needs none")
-    store = store_of(given.to, cluster=cluster, spool=given.spool, say=_say, limits=limits)
+    store = store_of(
+        given.to,
+        cluster=cluster,
+        spool=given.spool,
+        say=lambda text: print(f"{_now()}  {text}", file=sys.stderr, flush=True),
+        limits=limits,
+    )
     ended = Event()
     with AdminClient(connection, most_connections=PARALLEL, limits=limits, folder=store.folder) as client:
         collecting = _CollectRun(given, client, store, count, limits, silent_seconds, ended)
@@ -186,8 +192,7 @@ def _line(wanted: WantedSnapshot, taken: TakenSnapshot) -> str:
 
 
 def _connection(given: argparse.Namespace) -> tuple[str | None, AdminConnection, Limits, float]:
-    """Return the cluster's name, if one is given, its address, how much is read of it, and its time limit in
-    seconds."""
+    """Return the cluster's given name, its address, how much is read of it, and its time limit in seconds."""
     from evenkeel.pulsar.admin.connection import from_environment
     from evenkeel.pulsar.limits import DEFAULT
     from evenkeel.settings.cluster_entries import SILENT_SECONDS
@@ -221,10 +226,6 @@ def _count(given: argparse.Namespace) -> int | float:
     if given.count is None:
         return 1 if given.every is None else math.inf
     return int(given.count)
-
-
-def _say(text: str) -> None:
-    print(f"{_now()}  {text}", file=sys.stderr, flush=True)
 
 
 def _now() -> str:

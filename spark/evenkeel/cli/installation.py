@@ -119,10 +119,7 @@ def _object(results: Sequence[CheckResult], site: Site, code: int) -> dict[str, 
 
 
 def run_engine(given: argparse.Namespace) -> int:
-    """Run the requested action; `status` returns 1 if nothing runs.
-
-    `connection` prints the value of Airflow's connection to the server, which holds its token.
-    """
+    """Run the action; `status` returns 1 if nothing runs, `connection` prints Airflow's connection (with its token)."""
     from evenkeel.cli.options import engine_home
     from evenkeel.spark.server import ensure, status, stop
 

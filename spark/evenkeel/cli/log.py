@@ -96,8 +96,7 @@ def begin_log(given: argparse.Namespace) -> int:
 
 
 def catch_up_log(given: argparse.Namespace) -> int:
-    """Change the log's keys, adopt commits if asked, and give the checkpoint to the witnesses; 1 if a table or a
-    witness contradicts the log."""
+    """Change the log's keys, adopt commits if asked, inform the witnesses; 1 if a table or witness contradicts it."""
     from evenkeel.spark.home import login
     from evenkeel.transparency.keys import VerifierKey
     from evenkeel.transparency.lake_log import append_commits

@@ -178,10 +178,7 @@ def course_of(noun: str) -> Iterator[WorkProgress]:
 
 @contextmanager
 def busy_with(work: str) -> Iterator[None]:
-    """Report on a terminal how long `work` has taken, from the fifth second on, and remove the line at the end.
-
-    For work without a known duration.
-    """
+    """Show on a terminal how long `work` (of unknown duration) has taken, from the fifth second to its end."""
     stream, begin, is_over = bare(sys.stderr), time.monotonic(), threading.Event()
     if not is_screen(stream):
         yield

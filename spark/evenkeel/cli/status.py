@@ -12,7 +12,6 @@ from evenkeel.cli.lakes import ALL, LAKE_UNREAD, add_lake_option, first_with, la
 from evenkeel.cli.output import add_json, as_line, bare, is_coloured, is_screen
 
 if TYPE_CHECKING:
-    from evenkeel.settings.lakes import LakeMap
     from evenkeel.status import LakeStatus
     from evenkeel.status.lakes import LakesStatus
 
@@ -49,22 +48,17 @@ def run_status(given: argparse.Namespace) -> int:
 
     lakes = lakes_chosen(given)
     if given.cluster is None and lakes.is_several:
-        return _print_lakes(given, lakes)
+        from evenkeel.status.lakes import read_lakes_status
+        from evenkeel.status.rendering import lakes_json, lakes_text
+
+        several = read_lakes_status(lakes, datetime.now(UTC))
+        out = sys.stdout if given.json else bare(sys.stdout)
+        out.write(lakes_json(several) if given.json else lakes_text(several, coloured=is_coloured(out)))
+        return LAKE_UNREAD if several.faulty else code_of(several)
     status = first_with(lakes, lambda lake: read_status(lake, datetime.now(UTC), cluster=given.cluster), given.cluster)
     out = sys.stdout if given.json else bare(sys.stdout)
     out.write(as_json(status) if given.json else as_text(status, coloured=is_coloured(out)))
     return code_of(status)
-
-
-def _print_lakes(given: argparse.Namespace, lakes: LakeMap) -> int:
-    """Print the status of several lakes; 2 where one of them cannot be read."""
-    from evenkeel.status.lakes import read_lakes_status
-    from evenkeel.status.rendering import lakes_json, lakes_text
-
-    status = read_lakes_status(lakes, datetime.now(UTC))
-    out = sys.stdout if given.json else bare(sys.stdout)
-    out.write(lakes_json(status) if given.json else lakes_text(status, coloured=is_coloured(out)))
-    return LAKE_UNREAD if status.faulty else code_of(status)
 
 
 def run_watch(given: argparse.Namespace) -> int:

@@ -33,14 +33,7 @@ def run_upkeep(given: argparse.Namespace) -> int:
     from evenkeel.cli.options import said_by, session
     from evenkeel.cli.output import course_of
     from evenkeel.lake.record import Record, read_table_if_any
-    from evenkeel.maintenance.upkeep import (
-        UPKEEPS,
-        Request,
-        keep,
-        newest_promise,
-        upkeep_as_json,
-        upkeep_as_text,
-    )
+    from evenkeel.maintenance.upkeep import UPKEEPS, Request, keep, newest_promise, upkeep_as_json, upkeep_as_text
 
     periods = {name: getattr(given, name) for name in NAMES}
     request = Request(given.lake, said_by(given), periods, given.shorten)

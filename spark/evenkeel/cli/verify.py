@@ -92,9 +92,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         help="a head that was noted: does the chain still hold it? (repeatable)",
     )
     parser.add_argument(
-        "--unrecorded",
-        action="store_true",
-        help="write no file to the lake with the time and result of this run",
+        "--unrecorded", action="store_true", help="write no file to the lake with the time and result of this run"
     )
     parser.add_argument("--json", action="store_true", help="one JSON document for a program")
     parser.set_defaults(run=run)

@@ -17,15 +17,7 @@ from evenkeel.cli.output import add_json, print_result
 from evenkeel.errors import BadInput, NoLake, NoSuchCycle, visible
 from evenkeel.handover import RECORDING
 from evenkeel.ingest.wish_intake import PICKED, Maker, wish_row
-from evenkeel.lake.record import (
-    Attempt,
-    Record,
-    find_cycles,
-    read_rows,
-    read_rows_of,
-    read_table,
-    read_table_if_any,
-)
+from evenkeel.lake.record import Attempt, Record, find_cycles, read_rows, read_rows_of, read_table, read_table_if_any
 from evenkeel.lake.record.known_files import FIRST_MOMENT, LAST_MOMENT
 from evenkeel.lake.record.ranges import nearest
 from evenkeel.lake.record.tables import is_in, is_table
@@ -87,9 +79,7 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cluster", required=True, metavar="NAME")
     parser.add_argument("--by", metavar="NAME", help="author of the request, recorded beside the login of this shell")
     parser.add_argument(
-        "--at",
-        metavar="TIME",
-        help=f"only cycles from this moment on take it ({IN_UTC}; default: now; for recordings)",
+        "--at", metavar="TIME", help=f"only cycles from this moment on take it ({IN_UTC}; default: now; for recordings)"
     )
     add_json(parser)
 

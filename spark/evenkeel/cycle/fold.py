@@ -144,7 +144,12 @@ def cycles_decided(
     carried = {name for each_round in rounds for name in each_round.carries}
     rows_by_moment = {kind: by_moment(given) for kind, given in rows.items() if kind not in carried}
     recorded = {kind: by_moment(rows.get(kind, ())) for kind in carried}
-    cycles = _with_settings(rows["cycle"])
+    ordered = sorted(rows["cycle"], key=lambda row: str(row["cycle_at"]))
+    texts = {row["settings_digest"]: row["settings"] for row in ordered if row["settings"] is not None}
+    cycles = [
+        row if row["settings"] is not None else {**row, "settings": texts.get(row["settings_digest"])}
+        for row in ordered
+    ]
     followers = Counter[str | None]() if as_recorded else Counter(cycle["predecessor_cycle_at"] for cycle in cycles)
     left: dict[str | None, Mapping[str, Sequence[Row]]] = {}
     for cycle in cycles:
@@ -177,8 +182,7 @@ class DecidedRounds(NamedTuple):
 
 
 def decide_cycle(rounds: Sequence[Round], key: Row, rows: SharedRows, *, as_recorded: bool = False) -> DecidedRounds:
-    """Run the rounds of one cycle, each on the rows of the earlier ones, or with `as_recorded` on the rows in
-    `rows`."""
+    """Run one cycle's rounds, each on the rows of the earlier ones, or with `as_recorded` on those in `rows`."""
     decided: Decided = {}
     carried: dict[str, list[Row]] = {}
     for each_round in rounds:
@@ -209,16 +213,6 @@ def _as_left(name: str, rows: Sequence[Row]) -> Sequence[Row]:
     return sorted(read, key=lambda row: (row["strategy"], row["subject"], row["name"]))
 
 
-def _with_settings(cycles: Sequence[Row]) -> list[Row]:
-    """Return a cluster's cycle rows in order of time, each with its settings."""
-    ordered = sorted(cycles, key=lambda row: str(row["cycle_at"]))
-    texts = {row["settings_digest"]: row["settings"] for row in ordered if row["settings"] is not None}
-    return [
-        row if row["settings"] is not None else {**row, "settings": texts.get(row["settings_digest"])}
-        for row in ordered
-    ]
-
-
 def by_moment(rows: Iterable[Row]) -> dict[str, list[Row]]:
     """Return the rows by their `cycle_at`."""
     by_cycle: dict[str, list[Row]] = {}
@@ -228,10 +222,7 @@ def by_moment(rows: Iterable[Row]) -> dict[str, list[Row]]:
 
 
 def read_back(table: str, rows: Iterable[Row]) -> list[Row]:
-    """Return rows of a table as the next task's round gets them: read back, in the order of their content.
-
-    See `spark.row_order`.
-    """
+    """Return rows as the next task's round gets them: read back, in order of their content (`spark.row_order`)."""
     plain_rows: list[Row] = [as_read(table, row) for row in rows]
     if len(plain_rows) < 2:
         return plain_rows
@@ -240,8 +231,7 @@ def read_back(table: str, rows: Iterable[Row]) -> list[Row]:
 
 
 def _error_line(error: Exception) -> str:
-    """Return the first line of an error with its kind, as `FAILURES` has it; if a round looked ahead, after its
-    name."""
+    """Return an error's first line with its kind, as `FAILURES` has it; if a round looked ahead, after its name."""
     text = (str(error).strip().splitlines() or [""])[0][:500]
     kind = type(error).__name__
     return "".join((*(f"{note}: " for note in getattr(error, "__notes__", ())), f"{kind}: {text}" if text else kind))

@@ -94,17 +94,13 @@ def cycle_row_of(cycle: ClusterCycle, run: Run) -> dict[str, Any]:
 def predecessor_rows(
     spark: SparkSession, lake: Lake, handover: Handover, table: str
 ) -> tuple[DataFrame, tuple[Write, ...]]:
-    """Return the rows of `table` that the open cycles' predecessors wrote, and the writes they were read from.
-
-    The hand-over of a window must be `linked`.
-    """
+    """Return the rows of `table` that the (`linked`) open cycles' predecessors wrote, and their writes."""
     reads = left_before(handover, table)
     return lake.read(spark, table, reads), reads
 
 
 def left_before(handover: Handover, table: str) -> tuple[Write, ...]:
-    """Return the writes of `table` that the open cycles' predecessors left; the hand-over of a window must be
-    `linked`."""
+    """Return the writes of `table` that the open cycles' predecessors left; a window's hand-over must be `linked`."""
     return tuple(w for c in handover.open_cycles() for w in c.predecessor.writes if w.table == table)
 
 
@@ -127,10 +123,7 @@ def planned_inputs(handover: Handover) -> tuple[str, ...]:
 
 
 def state_writes(handover: Handover, *, needed: bool = True) -> tuple[Write, ...]:
-    """Return the writes of the predecessors' remembered values, also of cycles of this run.
-
-    It returns none if no strategy in force needs them.
-    """
+    """Return the writes of the predecessors' remembered values, also of this run; none if no strategy needs them."""
     return left_before(linked(handover), REMEMBERED) if needed else ()
 
 

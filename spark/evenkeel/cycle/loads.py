@@ -45,8 +45,7 @@ def forgets_history(split_decision: Row) -> bool:
 
 
 def load_of(rows: Rows) -> LoadData:
-    """Return reports, histories and averages; a bundle with a requested split has lost its history, as in Pulsar
-    4.x."""
+    """Return reports, histories and averages; a bundle to be split has lost its history, as in Pulsar 4.x."""
     forgotten = frozenset(row["subject"] for row in rows["split_decisions"] if forgets_history(row))
     return once_for(rows, ("load without", forgotten), lambda: _load_without(forgotten, rows))
 

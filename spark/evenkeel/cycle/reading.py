@@ -298,8 +298,7 @@ class Histories(Mapping[str, BundleHistory]):
         return Histories({bundle: self._rows[bundle] for bundle in kept if bundle in self._rows}, self._read)
 
     def figures(self, bundle: str) -> Figures:
-        """Return the averages of one bundle, without making a history of them; those of an unknown bundle are
-        assumed."""
+        """Return one bundle's averages without making a history; those of an unknown bundle are assumed."""
         row = self._rows.get(bundle)
         if row is None:
             return _OF_AN_UNKNOWN_BUNDLE
@@ -315,8 +314,7 @@ class Histories(Mapping[str, BundleHistory]):
         return rate_in + rate_out, flow_in + flow_out
 
     def above(self, rate: float, throughput: float) -> Collection[str]:
-        """Return the bundles whose rate (msg/s) or throughput (byte/s) over the long term, in and out, is larger than
-        this."""
+        """Return the bundles whose long-term rate (msg/s) or throughput (byte/s), in and out, is larger."""
         averages = zip(self._rows, map(_LONG, self._rows.values()), strict=True)
         return {
             bundle

@@ -92,8 +92,7 @@ class RoundInputs:
         self._tables[name], self._columns[name], self._rejected[name] = table or name, columns, tuple(rejected)
 
     def add_state(self, handover: Handover, *, needed: bool = True) -> tuple[Write, ...]:
-        """Add the remembered values of the predecessors (`frames.state_writes`); return the writes they are read
-        from."""
+        """Add the predecessors' remembered values (`frames.state_writes`); return the writes they are read from."""
         self.add_stored(STATE, frames.state_writes(handover, needed=needed), table=REMEMBERED)
         return self.stored[STATE]
 
@@ -283,11 +282,14 @@ def _decided(
     outputs: Mapping[str, StructType],
     parameters: Mapping[str, Any],
 ) -> dict[str, pa.Table]:
-    """Return the results of `decide` for each cluster, one after the other; raises DecideFailed as `grouped_map`
-    does."""
+    """Return the results of `decide` for each cluster in turn; raises DecideFailed as `grouped_map` does."""
     columns = {table: columns_of(schema, table) for table, schema in outputs.items()}
     results = {table: [_as_arrow(table, kinds, [], {})] for table, kinds in columns.items()}
-    for cluster, cluster_rows in _by_cluster(rows):
+    by_cluster: dict[str, dict[str, list[Row]]] = {}
+    for kind, its_rows in rows.items():
+        for row in its_rows:
+            by_cluster.setdefault(row["cluster"], {name: [] for name in rows})[kind].append(row)
+    for cluster, cluster_rows in sorted(by_cluster.items()):
         key = {"cluster": cluster}
         try:
             answer = decide(key, cluster_rows, parameters=dict(parameters))
@@ -303,15 +305,6 @@ def _decided(
             line = (str(error).strip().splitlines() or [""])[0]
             raise DecideFailed(f"{where}: {type(error).__name__}: {line}") from error
     return {table: pa.concat_tables(parts) for table, parts in results.items()}
-
-
-def _by_cluster(rows: Mapping[str, Sequence[Row]]) -> list[tuple[str, dict[str, list[Row]]]]:
-    """Return each cluster that has rows, by name, with its rows of every input."""
-    by_cluster: dict[str, dict[str, list[Row]]] = {}
-    for kind, its_rows in rows.items():
-        for row in its_rows:
-            by_cluster.setdefault(row["cluster"], {name: [] for name in rows})[kind].append(row)
-    return sorted(by_cluster.items())
 
 
 def without_failed(handover: Handover, errors: Mapping[CycleKey, str], task: str) -> Handover:

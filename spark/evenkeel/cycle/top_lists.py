@@ -40,8 +40,7 @@ Busyness = tuple[int, int, int, int, int]
 
 
 def busyness(stats: BundleStats) -> Busyness:
-    """Return the figures by which bundles are compared, most weighty first: rounded throughput in, out, rate, counts,
-    cache."""
+    """Return the figures that order bundles, most weighty first: rounded throughput in, out, rate, counts, cache."""
     return weight(stats.msg_throughput_in), *but_weight(stats)
 
 
@@ -91,9 +90,7 @@ def partial_order(weights: Sequence[float], exactly: Callable[[int], Busyness], 
             break
     counted = Counter([weights[at] for at in order[:end]])
     ahead = sorted(
-        order[:end],
-        key=lambda at: (weights[at],) if counted[weights[at]] == 1 else exactly(at),
-        reverse=True,
+        order[:end], key=lambda at: (weights[at],) if counted[weights[at]] == 1 else exactly(at), reverse=True
     )
     return (ahead + order[end:])[:k]
 
@@ -214,10 +211,7 @@ class TopListsByColumns:
         return slice(*self._offsets[place : place + 2].tolist())
 
     def _busiest(self, may_be_listed: _Flags, weights: _Floats) -> tuple[list[list[int]], set[int]]:
-        """Return the busiest bundles of each broker, lightest first; and the brokers without a list.
-
-        For those only Pulsar's partial sort gives the list.
-        """
+        """Return each broker's busiest bundles, lightest first, and the brokers that need Pulsar's partial sort."""
         k = self._k
         ranked, begins, ends = self._ranked(self._near(may_be_listed, weights), weights)
         owners, heavy = self._brokers[ranked], weights[ranked]

@@ -149,7 +149,14 @@ def answer(question: dict[str, Any]) -> Answer:
 
     reply: Answer = {"version": airflow.__version__}
     if question.get("dags"):
-        reply |= _dags()
+        from airflow.configuration import conf
+        from airflow.dag_processing.dagbag import DagBag
+
+        folder = conf.get("core", "dags_folder")
+        bag = DagBag(dag_folder=folder)
+        faults = {file: str(message).strip().splitlines()[-1][:_SHOWN] for file, message in bag.import_errors.items()}
+        ours = {file: message for file, message in faults.items() if _imports_ours(file, folder)}
+        reply |= {"folder": folder, "dags": sorted(bag.dags), "faults": ours}
     if "connections" in question:
         reply["missing"] = [name for name in question["connections"] if not _is_known(name)]
     if "tokens" in question:
@@ -173,17 +180,6 @@ def _store(name: str) -> dict[str, Any] | None:
 
     known = store_from_airflow(name)
     return None if known is None else known.words()
-
-
-def _dags() -> Answer:
-    from airflow.configuration import conf
-    from airflow.dag_processing.dagbag import DagBag
-
-    folder = conf.get("core", "dags_folder")
-    bag = DagBag(dag_folder=folder)
-    faults = {file: str(message).strip().splitlines()[-1][:_SHOWN] for file, message in bag.import_errors.items()}
-    ours = {file: message for file, message in faults.items() if _imports_ours(file, folder)}
-    return {"folder": folder, "dags": sorted(bag.dags), "faults": ours}
 
 
 def _imports_ours(file: str, folder: str) -> bool:

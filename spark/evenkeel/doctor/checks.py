@@ -230,8 +230,7 @@ class AsideFailed(EvenkeelError):
 
 
 def asked_aside(module: str, question: Mapping[str, Any], seconds: float) -> Answer:
-    """Return the answer of `python -m MODULE` to a question; raise AsideFailed with its message if there is none in
-    time."""
+    """Return `python -m MODULE`'s answer to a question; raise AsideFailed with its message if none comes in time."""
     path = os.pathsep.join(part for part in (str(source_root()), os.environ.get("PYTHONPATH", "")) if part)
     try:
         done = subprocess.run(

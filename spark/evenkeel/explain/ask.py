@@ -186,10 +186,7 @@ def _one_cluster(
 
 
 def _not_in_it(record: Record, attempt: Attempt, subject: Subject) -> Row | None:
-    """Return None if the subject's load is past its retention and its decisions are not.
-
-    Raises the error with the reason in all other cases.
-    """
+    """Return None if the subject's load is past its retention and decisions are not; else raise the error with why."""
     table = "broker_load" if subject.kind == "broker" else "bundle_load"
     if subject.kind == "bundle" and missing.has_decisions(record, attempt, subject.name):
         return None

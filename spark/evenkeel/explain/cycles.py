@@ -52,11 +52,7 @@ def _where(subject: Subject) -> tuple[str, tuple[str, ...], Any]:
         return "bundle_load", _BUNDLE, text("bundle") == subject.name
     topic = parse_topic(subject.name, scalable=True)
     upper = (pc.field("upper") > topic.hash) | (pc.field("upper") == HIGHEST_HASH)
-    return (
-        "bundle_load",
-        _BUNDLE,
-        (text("namespace") == topic.namespace) & (pc.field("lower") <= topic.hash) & upper,
-    )
+    return ("bundle_load", _BUNDLE, (text("namespace") == topic.namespace) & (pc.field("lower") <= topic.hash) & upper)
 
 
 def bundle_of(subject: Subject, row: Row | None) -> str | None:
@@ -200,13 +196,20 @@ def course_of(
             f"Acts happened in {len(eventful):,} of these cycles; the first {MOST_MOMENTS} are told in full. Ask "
             f"for the others with --from {utc_seconds(after)}."
         )
+    steps: list[Moment | Quiet] = []
+    for _, stretch in groupby(attempts, key=lambda attempt: _stretch(attempt, subject, where, moments)):
+        cycles = list(stretch)
+        if cycles[0].attempt_id in moments:
+            steps += [moments[cycle.attempt_id] for cycle in cycles]
+        else:
+            steps.append(_quiet(cycles, subject, where))
     return Course(
         subject=subject,
         cluster=attempts[0].cluster,
         first=span[0],
         last=span[1],
         cycles=len(attempts),
-        steps=tuple(_steps(attempts, subject, where, moments)),
+        steps=tuple(steps),
         notes=tuple(notes),
     )
 
@@ -254,19 +257,6 @@ def _named(table: str, subject: Subject, where: Mapping[str, Row]) -> Any:
     if table in ("placement_decisions", "guard_decisions", "commands"):
         condition = condition | is_in("destination", [subject.name])
     return condition
-
-
-def _steps(
-    attempts: Sequence[Attempt], subject: Subject, where: Mapping[str, Row], moments: Mapping[str, Moment]
-) -> list[Moment | Quiet]:
-    steps: list[Moment | Quiet] = []
-    for _, stretch in groupby(attempts, key=lambda attempt: _stretch(attempt, subject, where, moments)):
-        cycles = list(stretch)
-        if cycles[0].attempt_id in moments:
-            steps += [moments[cycle.attempt_id] for cycle in cycles]
-        else:
-            steps.append(_quiet(cycles, subject, where))
-    return steps
 
 
 def _stretch(

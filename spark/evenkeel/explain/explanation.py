@@ -80,8 +80,7 @@ class Reason:
 
     @property
     def acts(self) -> bool:
-        """Return True if it would have changed something, or was kept from it. Other tasks act on the planner's
-        verdicts."""
+        """Return True if it would have changed something, or was kept from it. Planner verdicts never act."""
         return self.step != "planner" and (self.outcome in ACTS or self.step == "guard")
 
 
@@ -199,7 +198,10 @@ def moment_of(facts: CycleFacts, ask: Ask = ask_nothing) -> Moment:
         plan_id=attempt.plan_id,
         where=_where(facts),
         reasons=reasons,
-        commands=tuple(_command(row, facts.outcomes) for row in sorted(once.values(), key=_step)),
+        commands=tuple(
+            _command(row, facts.outcomes)
+            for row in sorted(once.values(), key=lambda row: (row["step"], row["command_id"]))
+        ),
         notes=(*_of_quota(facts), *_of_shadow(facts, reasons), *facts.notes),
     )
 
@@ -213,8 +215,7 @@ def _of_shadow(facts: CycleFacts, reasons: Sequence[Reason]) -> tuple[str, ...]:
 
 
 def _of_quota(facts: CycleFacts) -> tuple[str, ...]:
-    """Return the sentence that the bundle's averages began from its resource quota, while that is a notable part of
-    them."""
+    """Return the sentence that the bundle's averages began from its resource quota, while it weighs in them."""
     row = next((r for r in facts.tables["bundle_load"] if r["bundle"] == facts.bundle), {})
     samples = row.get("samples_since_quota")
     if samples is None or (share := share_of_quota(samples)) < LEAST_SHARE_OF_QUOTA:
@@ -422,10 +423,6 @@ def _under_their_limit(row: Row, rows: Sequence[Row]) -> list[Row]:
         and other["margin"] is not None
     ]
     return sorted(others, key=lambda other: (-other["margin"], other["subject"]))
-
-
-def _step(row: Row) -> tuple[int, str]:
-    return row["step"], row["command_id"]
 
 
 def _command(row: Mapping[str, Any], outcomes: Sequence[Row]) -> SentCommand:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, tzinfo
+from itertools import chain
 from typing import Any
 
 from evenkeel.explain import wording
@@ -46,26 +47,28 @@ def _moment(moment: Moment, where: tzinfo) -> Iterator[str]:
     yield ""
     yield "Where it was"
     yield f"  {_where(moment)}"
-    yield from _decided(moment)
+    yield ""
+    yield "What was decided"
+    reasons = [reason for reason in moment.reasons if reason.step not in ("guard", "planner")]
+    if not reasons:
+        yield "  Nothing is on record about it in this cycle."
+    for reason in reasons:
+        yield f"  {reason.step}: {reason.outcome}"
+        yield f"    {reason.sentence}"
+        yield f"    {rule_line(reason)}"
     verdicts = [reason for reason in moment.reasons if reason.step == "planner"]
     yield from _section(
         "What Evenkeel's planner says",
         [line for one in verdicts for line in (f"{one.outcome}: {one.sentence}", f"  {rule_line(one)}")],
     )
-    lines = []
-    for reason in moment.reasons:
-        lines += [f"{reason.step}: {alternative_line(alternative)}" for alternative in reason.alternatives[:MOST_LINES]]
-        more = len(reason.alternatives) - MOST_LINES
-        if more > 0:
-            lines.append(f"{reason.step}: and {more} more")
-    yield from _section("What else was possible", lines)
-    yield from _section("What would have changed the answer", _changes(moment.reasons))
+    others = [_first(reason.step, map(alternative_line, reason.alternatives)) for reason in moment.reasons]
+    yield from _section("What else was possible", [*chain(*others)])
+    changes = [_first(reason.step, (change.sentence for change in reason.changes)) for reason in moment.reasons]
+    yield from _section("What would have changed the answer", list(dict.fromkeys(chain(*changes))))
     guards = [reason for reason in moment.reasons if reason.step == "guard"]
     yield from _section("Guards' verdicts", [f"{guard.outcome}: {guard.sentence}" for guard in guards])
     yield from _section("What was sent, and what was seen", [line for s in moment.commands for line in _sent(s, where)])
-    if not moment.commands and any(
-        given_reason.acts and given_reason.step != "guard" for given_reason in moment.reasons
-    ):
+    if not moment.commands and any(reason.acts and reason.step != "guard" for reason in moment.reasons):
         yield ""
         yield "Nothing was sent for it."
     yield from _notes(moment.notes)
@@ -86,18 +89,6 @@ def _where(moment: Moment) -> str:
 
 def _load(place: Where) -> str:
     return f"{amounts.throughput(place.traffic)}, {amounts.rate(place.rate)}"
-
-
-def _decided(moment: Moment) -> Iterator[str]:
-    yield ""
-    yield "What was decided"
-    reasons = [reason for reason in moment.reasons if reason.step not in ("guard", "planner")]
-    if not reasons:
-        yield "  Nothing is on record about it in this cycle."
-    for reason in reasons:
-        yield f"  {reason.step}: {reason.outcome}"
-        yield f"    {reason.sentence}"
-        yield f"    {rule_line(reason)}"
 
 
 def rule_line(reason: Reason) -> str:
@@ -127,14 +118,11 @@ def alternative_line(option: OtherOption) -> str:
     return f"{option.name}, {option.verdict}{measured}{behind}"
 
 
-def _changes(reasons: Sequence[Reason]) -> list[str]:
-    """Each statement once, with the step that it is about."""
-    lines: dict[str, None] = {}
-    for reason in reasons:
-        shown = [f"{reason.step}: {change.sentence}" for change in reason.changes[:MOST_LINES]]
-        more = len(reason.changes) - MOST_LINES
-        lines |= dict.fromkeys([*shown, f"{reason.step}: and {more} more"] if more > 0 else shown)
-    return list(lines)
+def _first(step: str, statements: Iterable[str]) -> list[str]:
+    """Return the first statements with their step, and how many more there are."""
+    lines = [f"{step}: {statement}" for statement in statements]
+    more = len(lines) - MOST_LINES
+    return [*lines[:MOST_LINES], f"{step}: and {more} more"] if more > 0 else lines
 
 
 def _sent(sent: SentCommand, where: tzinfo) -> Iterator[str]:

@@ -38,8 +38,7 @@ class ClusterValue:
 
     @property
     def is_default(self) -> bool:
-        """Return True if the value is the default of that Pulsar version, whatever its origin; the order of a list does
-        not count."""
+        """Return True if the value is that Pulsar version's default, in any order of a list, whatever its origin."""
         return _comparable(self.value) == _comparable(self.default)
 
 

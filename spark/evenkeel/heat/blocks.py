@@ -73,10 +73,7 @@ class Block:
     pieces: dict[str, list[Piece]] = field(default_factory=dict)
 
     def put(self, start: int, digest: str, column: HeatColumn, overview: HeatColumn, brokers: Names) -> None:
-        """Take a column, replacing the one that begins at that moment, if any.
-
-        `brokers`: the broker ids behind the owner codes of both, from 1.
-        """
+        """Take a column, replacing one of that moment. `brokers`: the broker ids behind both owner codes, from 1."""
         slices = [_whole_slice(overview, self._codes(overview, brokers))]
         slices += _slices(column, self._codes(column, brokers))
         if self.starts and start <= self.starts[-1]:
@@ -166,8 +163,7 @@ class Block:
             self._append(start, digest, slices)
 
     def rows(self) -> Iterator[BlockRow]:
-        """Yield the block as rows of `heat_blocks`, without cluster: the overview first, then metric by metric all
-        namespaces."""
+        """Yield rows of `heat_blocks`, without cluster: the overview first, then metric by metric all namespaces."""
         base = {"layer_seconds": self.layer.seconds, "block_start": self.start, "format": FORMAT}
         head = {"namespace": "", "metric": COLUMNS, "piece": 0}
         common = {"starts": self.starts, "digests": self.digests, "brokers": self.brokers}

@@ -153,10 +153,7 @@ class _Window:
 
     @property
     def marked(self) -> tuple[float, float] | None:
-        """Return the span in which cycles get their marks: changed ones, and those of the hour after.
-
-        The bounces of that hour rest on the changed cycles.
-        """
+        """Return the span in which cycles get their marks: changed ones, and those of the hour after, for bounces."""
         return None if self.touched is None else (self.touched[0], min(self.until, self.touched[1] + BOUNCE_MS / 1_000))
 
     def touch(self, at: float) -> None:
@@ -278,8 +275,7 @@ class _Build:
     def _read(
         self, attempts: Sequence[Attempt], due: Iterable[tuple[Layer, int, str]], marked: frozenset[str]
     ) -> list[OwnerChange]:
-        """Read the cycles in the order of time and build the due columns; return changes of owner among marked
-        cycles."""
+        """Read the cycles in order of time, build the due columns, and return owner changes among marked cycles."""
         waiting = list(due)
         waiting.reverse()
         opened: list[tuple[Layer, int, str, ColumnMean]] = []
@@ -439,8 +435,7 @@ def _due(moments: Sequence[float], newest: float, before: float | None, days: fr
 
 
 def _within(attempts: Sequence[Attempt], spans: Iterable[tuple[float, float]]) -> list[Attempt]:
-    """Return those of ordered attempts in any of the spans, each from its first moment to before its last, once
-    each."""
+    """Return the ordered attempts in any of the spans, once each; a span ends before its last moment."""
     moments = [attempt.cycle_at.timestamp() for attempt in attempts]
     wanted = {n for first, last in spans for n in range(bisect_left(moments, first), bisect_left(moments, last))}
     return [attempts[n] for n in sorted(wanted)]

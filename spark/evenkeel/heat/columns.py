@@ -52,10 +52,7 @@ class CycleLoad:
 
 @dataclass(frozen=True, slots=True)
 class HeatColumn:
-    """Content of a column per range: figures, owner, and True if a figure was shared by width anywhere.
-
-    `bundles`: the number of bundles in each range.
-    """
+    """Figures, owner, and if a figure was shared by width, per range. `bundles`: the number of bundles in each."""
 
     names: Names
     lower: Places
@@ -177,10 +174,7 @@ class OwnerChange:
 
 
 class OwnerWatch:
-    """Detector of changed owners, given cycles in the order of time.
-
-    A cycle that knows no owner of a bundle changes nothing; a new bundle has no earlier owner.
-    """
+    """Detector of changed owners, given cycles in order of time. An unknown owner is no change, nor is a new bundle."""
 
     def __init__(self) -> None:
         self._names: Names = ()

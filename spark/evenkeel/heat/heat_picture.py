@@ -23,10 +23,7 @@ _QUICK = 1
 
 @dataclass(frozen=True, slots=True)
 class HeatPicture:
-    """A picture's columns, rows and cells; `to_json` describes each.
-
-    `codes`, `owner` and `shared` are [columns, rows].
-    """
+    """A picture's columns, rows and cells (see `to_json`). `codes`, `owner` and `shared` are [columns, rows]."""
 
     cluster: str
     metric: Metric

@@ -106,8 +106,7 @@ class Overlaps:
         return self._placed(np.add, np.where(missing, 0.0, shared), missing)
 
     def largest(self, figures: Numbers) -> npt.NDArray[np.float64]:
-        """Return figures [..., sources] shared by width, and the largest in each target [..., targets]; NaN if none is
-        known."""
+        """Return figures [..., sources] shared by width, the largest in each target [..., targets]; NaN if unknown."""
         shared = figures[..., self.source] * self.share
         missing = np.isnan(shared)
         return self._placed(np.maximum, np.where(missing, -np.inf, shared), missing)
@@ -126,8 +125,7 @@ class Overlaps:
         return np.bincount(self.target, numbers[self.source], self.targets).astype(np.int64)
 
     def owners(self, codes: Owners) -> Owners:
-        """Return for each target [..., targets] the one owner of its sources [..., sources]: NOBODY, SEVERAL or its
-        code."""
+        """Return each target's [..., targets] owner by its sources [..., sources]: NOBODY, SEVERAL or its code."""
         owners = np.zeros((*codes.shape[:-1], self.targets), np.uint16)
         if len(self.source):
             given, heads = codes[..., self.source], self.heads

@@ -22,15 +22,7 @@ from evenkeel.heat.heat_picture import HeatPicture, groups_of, small_enough
 from evenkeel.heat.key_ranges import HIGHEST, NAMESPACE_BITS, Flags, Names, in_order
 from evenkeel.heat.recorded_rows import KINDS
 from evenkeel.heat.rows_shown import StoredPiece, places_of, rows_for, shown, side_by_side
-from evenkeel.heat.scale import (
-    COARSEST,
-    LAYERS,
-    OWNER,
-    SEVERAL,
-    Layer,
-    Metric,
-    metric_named,
-)
+from evenkeel.heat.scale import COARSEST, LAYERS, OWNER, SEVERAL, Layer, Metric, metric_named
 from evenkeel.heat.tables import MARK_BLOCK_SECONDS, HeatState, HeatTables, among
 from evenkeel.lake.record.ranges import nearest
 from evenkeel.lake.record.tables import is_table
@@ -252,10 +244,7 @@ class _PictureView:
         brokers: Mapping[tuple[int, int], list[str]],
         offset: int,
     ) -> list[StoredPiece]:
-        """Return the pieces in rows of one layer, as far as the picture has their columns.
-
-        `offset` is the place of the first of these columns in the picture.
-        """
+        """Return the pieces in rows of one layer, cut to the picture; `offset`: the first column's place in it."""
         by_block: dict[int, list[int]] = {}
         for n, column in enumerate(columns):
             by_block.setdefault(column.block, []).append(n)
@@ -306,8 +295,7 @@ class _PictureView:
         return repr(self._within if isinstance(self._within, str) else (self._within or ("",))[0])[:80]
 
     def _namespaces(self, columns: Sequence[_Column]) -> list[str] | None:
-        """Return the namespaces of the part, as the first and the last block know them; None if the whole cluster is
-        shown."""
+        """Return the namespaces of the part, as the first and the last block know them; None for the whole cluster."""
         if self._within is None:
             return None
         if not isinstance(self._within, str):
@@ -417,8 +405,7 @@ def _few(kind: npt.NDArray[np.int64], cell: npt.NDArray[np.int64]) -> tuple[npt.
 
 
 def _named(part: str, names: Names) -> list[str]:
-    """Return the namespace of that name, else those of that tenant, else those whose names begin so. They are
-    adjacent."""
+    """Return the namespace of that name, else those of that tenant, else those whose names begin so: neighbours."""
     exact = [name for name in names if name == part] or [name for name in names if name.startswith(f"{part}/")]
     return exact or [name for name in names if part and name.startswith(part)]
 

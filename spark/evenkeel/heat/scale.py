@@ -38,8 +38,7 @@ class Metric:
 
     @property
     def factor(self) -> float:
-        """The ratio of two neighbouring steps; a value that is read back differs by half a step at most: its square
-        root."""
+        """The ratio of two neighbouring steps; a value that is read back is off by its square root at most."""
         return float((self.highest / self.lowest) ** (1 / _STEPS))
 
     def value_of(self, code: int) -> float | None:
@@ -53,8 +52,7 @@ class Metric:
         return np.concatenate(([np.nan, 0.0], steps))
 
     def codes(self, figures: npt.NDArray[np.floating]) -> Codes:
-        """Return the codes of figures in the metric's unit, of any shape; NaN is unknown, figures not above 0 are
-        zero."""
+        """Return the codes of figures (any shape, in the metric's unit); NaN is unknown, 0 or less is zero."""
         with np.errstate(divide="ignore", invalid="ignore"):
             steps = np.log(figures / self.lowest) * (_STEPS / math.log(self.highest / self.lowest))
             codes = np.clip(np.rint(steps), 0, _STEPS) + FIRST_STEP
@@ -110,10 +108,7 @@ class Layer:
         return self.column_of(newest - self.days * _DAY)
 
     def complete_until(self, newest: float) -> int:
-        """Return the end of the last built column.
-
-        It is the newest cycle's column in the finest layer, in others the last complete one.
-        """
+        """Return the end of the last built column: the newest cycle's in the finest layer, else of a complete one."""
         return self.column_of(newest) + (self.seconds if self is FINEST else 0)
 
 

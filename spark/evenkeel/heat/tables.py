@@ -212,8 +212,7 @@ class HeatTables:
         return arrow_schema(HEAT_TABLES[name].columns).empty_table()
 
     def replace(self, cluster: str, blocks: Iterable[Block], state: HeatState | None) -> None:
-        """Replace blocks, and the state with them, in one commit; raises HeatConflict if another writer changed one of
-        them."""
+        """Replace blocks, and the state with them, in one commit; raises HeatConflict if another writer came first."""
         rows: list[dict[str, Any]] = []
         places = []
         for block in blocks:

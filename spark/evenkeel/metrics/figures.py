@@ -61,10 +61,7 @@ class LogWatch:
         self._not_before = 0.0
 
     def read(self) -> LogSeen | None:
-        """Return the log's figures of now or of the last reading, None without a log.
-
-        Raises LogError, LakeError or BadNote.
-        """
+        """Return the log's figures, latest known; None without a log. Raises LogError, LakeError or BadNote."""
         if self._key is not None and time.monotonic() < self._not_before:
             return self._seen
         files = files_of(Lake(self._lake).root)

@@ -109,8 +109,7 @@ def boundary_text(boundary: int) -> str:
 
 
 def decode_number(text: str) -> int:
-    """Return a boundary as Java's Long.decode reads it: hex by 0x or #, octal by a leading zero; else raise
-    `BadRange`."""
+    """Return a boundary by Java's Long.decode: hex by 0x or #, octal by a leading zero; else raise `BadRange`."""
     if len(text) == _USUAL_LENGTH and text.startswith("0x") and text.isascii() and text.isalnum():
         # Pulsar's own spelling, of which a cycle has thousands.
         try:

@@ -172,8 +172,7 @@ T = TypeVar("T", bound=Declared)
 
 
 def by_name(what: str, *declared: T) -> dict[str, T]:
-    """Return the declared items by name; raises `SettingsError` on a duplicate name. `what` is the noun in the
-    plural."""
+    """Return the declared items by name; raises `SettingsError` on a duplicate name. `what`: a plural noun."""
     items: dict[str, T] = {}
     for item in declared:
         if item.name in items:

@@ -33,10 +33,7 @@ _MOST_STEPS = int(_BEYOND) * _A_UNIT
 
 
 def exact_sum(figures: Iterable[float | None]) -> float | None:
-    """Return the sum; None for no figures, and for sums that are not exact: NaN, infinite, or 1e20 and more.
-
-    None among the figures is passed over.
-    """
+    """Return the sum of known figures; None without any, and for inexact sums: NaN, infinite, 1e20 and more."""
     total, is_some, add = Decimal(0), False, _EXACT.add
     for figure in figures:
         if figure is None:

@@ -105,8 +105,7 @@ def _seconds(later: Clients, other: Clients) -> float:
 
 
 def samples_of(row: Mapping[str, Any] | None, at: str, before_at: str | None) -> list[dict[str, Any]]:
-    """Return a row of `bundle_load`, for its cycle and the previous one, in the form of the column
-    `commands.clients`."""
+    """Return a row of `bundle_load` and its previous cycle's, in the form of the column `commands.clients`."""
     if row is None:
         return []
     now = {"at": at, **{name: row.get(name) for name in _FIGURES}}

@@ -22,8 +22,7 @@ HARMED = "harmed"
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """A command that went out. `outcome` and `seen_at` are None until its result is seen; `cuts` and `unload_children`
-    belong to splits."""
+    """A command that went out. `outcome`, `seen_at`: None until seen; `cuts`, `unload_children`: of splits."""
 
     command_id: str
     kind: str

@@ -67,7 +67,7 @@ def parse_topic(text: str, *, scalable: bool = False) -> TopicName:
     for entity in (tenant, namespace):
         if not _ENTITY.fullmatch(entity):
             raise BadName(f"topic {text!r} has the invalid tenant or namespace {entity!r}")
-    if _blank(local):
+    if all(c.isspace() and c not in _NOT_BLANK_IN_JAVA for c in local):
         raise BadName(f"topic {text!r} has a blank local name")
     return TopicName(full, domain, f"{tenant}/{namespace}", local, partition_of(full))
 
@@ -88,10 +88,6 @@ def _expand(text: str) -> str:
     if len(parts) == 3:
         return f"persistent://{text}"
     raise BadName(f"topic {text!r} is neither <topic> nor <tenant>/<namespace>/<topic>")
-
-
-def _blank(text: str) -> bool:
-    return all(c.isspace() and c not in _NOT_BLANK_IN_JAVA for c in text)
 
 
 # Namespaces of Pulsar itself (Pulsar: NamespaceService, NamespaceName).
@@ -132,10 +128,7 @@ def broker_of(namespace: str) -> str | None:
 
 
 def is_system(namespace: str) -> bool:
-    """Return True for Pulsar's own namespace of load data and transactions.
-
-    Unlike heartbeats it can be shed, and is spread evenly.
-    """
+    """Return True for Pulsar's namespace of load data and transactions, which is shed and spread evenly."""
     return namespace == SYSTEM_NAMESPACE
 
 

@@ -56,10 +56,7 @@ def percent(resource: ResourceUsage) -> float:
 
 
 def weighted_maximum(report: BrokerReport, settings: Settings) -> float:
-    """Return the highest weighted usage as a fraction (1.0 = full): the figure of every modular decision.
-
-    Heap never counts.
-    """
+    """Return the highest weighted usage as a fraction (1.0 = full), without heap: the figure of modular decisions."""
     return _highest(_weighted(report, settings)) / 100
 
 
@@ -84,9 +81,7 @@ class ExtensibleAverages:
             return ExtensibleAverages(now, throughput, True)
         past = settings.loadBalancerHistoryResourcePercentage
         return ExtensibleAverages(
-            self.weighted_maximum * past + (1 - past) * now,
-            self.msg_throughput * past + (1 - past) * throughput,
-            True,
+            self.weighted_maximum * past + (1 - past) * now, self.msg_throughput * past + (1 - past) * throughput, True
         )
 
     def advanced(self, report: BrokerReport, elapsed_s: float, settings: Settings) -> ExtensibleAverages:

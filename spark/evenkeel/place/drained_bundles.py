@@ -61,8 +61,7 @@ def is_drained(row: Row) -> bool:
 
 
 def drained_rows(rows: Rows, begin: Callable[[bool], DrainRound]) -> list[dict[str, Any]]:
-    """Rows of `placement_decisions`, by bundle. `begin` gives a placement round, with True one without anti-affinity
-    groups."""
+    """Rows of `placement_decisions`, by bundle. `begin` gives a placement round, by True without groups."""
     asked = sorted(filter(is_drained, rows["unload_decisions"]), key=lambda row: str(row["subject"]))
     if not asked:
         return []

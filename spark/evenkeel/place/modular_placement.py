@@ -23,14 +23,7 @@ from evenkeel.model.filters.anti_affinity import AntiAffinity
 from evenkeel.model.filters.broker_filters import highest
 from evenkeel.model.filters.isolation import Isolation, draining
 from evenkeel.model.load import BrokerReport, BundleHistory, LoadData, Owned, Ownership, Policies, owned_of
-from evenkeel.place.placement import (
-    NO_CANDIDATE,
-    PREALLOCATED,
-    SINCE_QUOTA,
-    Placement,
-    settled,
-    with_its_own_broker,
-)
+from evenkeel.place.placement import NO_CANDIDATE, PREALLOCATED, SINCE_QUOTA, Placement, settled, with_its_own_broker
 from evenkeel.place.strategies import strategy_named
 from evenkeel.place.strategies.round_robin_broker_selector import EXCLUDED, RoundRobinBrokerSelector
 from evenkeel.place.strategy import Alternatives, Asked, BrokerFigures, Choice, PlacementState, broker_figures
@@ -40,8 +33,7 @@ from evenkeel.settings.compatibility import StrategyPair, in_force
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The brokers that one filter left (in name order) and the rule by which it removed others; `given_up` if it was
-    undone."""
+    """The brokers that a filter left (by name) and the rule by which it removed others; `given_up` if it was undone."""
 
     rule: str
     brokers: tuple[str, ...]

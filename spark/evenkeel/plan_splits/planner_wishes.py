@@ -61,10 +61,7 @@ def cut_for_planner(
     triggered: Mapping[str, PlannedSplit],
     requested: Iterable[PlannedSplit],
 ) -> dict[str, PlannedSplit]:
-    """Cut the bundles that both Pulsar's rule and the planner split where the planner can place the parts.
-
-    Bundles without such a cut are left out.
-    """
+    """Cut bundles that Pulsar's rule and the planner both split where parts can be placed; others are left out."""
     every, message_bytes = _wanted(rows)
     wanted = {bundle: wish for bundle, wish in every.items() if bundle in triggered}
     if not wanted:

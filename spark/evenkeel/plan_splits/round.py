@@ -113,10 +113,7 @@ def _choose_any(key: Row, rows: Rows) -> Decided:
 
 
 def decide_for_loads(key: Row, rows: Rows) -> Decided:
-    """Return the part of `decide` that the next cycle's loads need (see `forgets_history`).
-
-    Unchanged bundles and the planner's requests are left out.
-    """
+    """Return what the next cycle's loads need of `decide` (`forgets_history`): splits, but not the planner's."""
     kept = [row for row in rows.get(STATE, ()) if row["strategy"] != PLANNER]
     return decide(key, SharedRows({**rows, STATE: kept}, acts_only=True))
 
@@ -219,14 +216,12 @@ def chosen_type() -> StructType:
 
 
 def looks_at_topics_of_bundles(settings: Settings, wished: Iterable[Row]) -> bool:
-    """Return True if the splits of a cycle may have to look at the topics of bundles: by an algorithm, or for the
-    planner."""
+    """Return True if a cycle's splits may look at the topics of bundles: by an algorithm, or for the planner."""
     return cuts_by_topics(settings, wished) or planner_wishes.looks_at_topics(settings)
 
 
 def cuts_by_topics(settings: Settings, wished: Iterable[Row]) -> bool:
-    """Return True if the split algorithm in force, or that of a manual request of the cycle, needs a bundle's
-    topics."""
+    """Return True if the split algorithm in force, or that of a manual request, needs a bundle's topics."""
     return settings.defaultNamespaceBundleSplitAlgorithm != BY_RANGE or wishes_cut_by_topics(settings, wished)
 
 

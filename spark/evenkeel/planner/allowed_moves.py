@@ -18,8 +18,7 @@ from evenkeel.settings import Settings
 
 
 class Places:
-    """The brokers that may have a bundle, and if anti-affinity lets it leave. Bundles with equal rules share one
-    answer."""
+    """The brokers that may have a bundle, and if anti-affinity lets it leave; equal rules share one answer."""
 
     def __init__(
         self, rows: Rows, settings: Settings, taking: Iterable[str], reports: Mapping[str, BrokerReport]
@@ -41,8 +40,7 @@ class Places:
     def _fitting(
         taking: Iterable[str], reports: Mapping[str, BrokerReport], settings: Settings, is_extensible: bool
     ) -> frozenset[str]:
-        """Brokers that may get bundles at all, as Pulsar's filters have it; under the modular manager all of them where
-        none is left."""
+        """Brokers that may get bundles, by Pulsar's filters; under the modular manager all, where none is left."""
         every = frozenset(taking) - settings.evenkeelFrozenBrokers
         most = settings.loadBalancerBrokerMaxTopics
         fitting = {

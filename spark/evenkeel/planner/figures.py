@@ -356,10 +356,7 @@ def _is_much(squares: Sequence[float]) -> bool:
 
 
 def _swings(memory: PlannerMemory) -> bool:
-    """Return True if load changes much from cycle to cycle in both directions.
-
-    An average then predicts better than the latest figures.
-    """
+    """Return True if load changes much both ways from cycle to cycle: averages then predict better."""
     least = SWINGS_FROM * SWINGS_FROM / (1.0 - STEADIER)
     return memory.reversals < GOES_ON * memory.changes and memory.changes > least
 

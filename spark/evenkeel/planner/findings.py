@@ -108,7 +108,14 @@ BEYOND_BUDGET = Rule(
 def findings(view: PlannerView, plan: PlannerPlan, settings: Settings) -> list[Considered]:
     """All findings, by subject and rule; each subject has one of each rule at most."""
     figures = plan.figures
-    rows = [*_of_promises(plan)]
+    rows: list[Considered] = []
+    if plan.memory.fell_back is not None:
+        numbers = {"misses": float(plan.memory.misses), "hours": DISTRUSTED_FOR.total_seconds() / 3_600}
+        rows.append(
+            BROKEN_PROMISE.about_cluster(
+                measured=plan.memory.misses, threshold=MOST_MISSES, unit="count", numbers=numbers
+            )
+        )
     if figures is not None:
         rows += _of_cluster(view, figures)
         rows += _of_brokers(plan, figures)
@@ -116,17 +123,6 @@ def findings(view: PlannerView, plan: PlannerPlan, settings: Settings) -> list[C
         rows += _of_budgets(plan, settings)
         rows += _of_namespaces(view, plan, figures)
     return sorted(rows, key=lambda finding: (finding.subject_kind, finding.subject, finding.rule))
-
-
-def _of_promises(plan: PlannerPlan) -> Iterator[Considered]:
-    if plan.memory.fell_back is not None:
-        hours = DISTRUSTED_FOR.total_seconds() / 3_600
-        yield BROKEN_PROMISE.about_cluster(
-            measured=plan.memory.misses,
-            threshold=MOST_MISSES,
-            unit="count",
-            numbers={"misses": float(plan.memory.misses), "hours": hours},
-        )
 
 
 def _of_cluster(view: PlannerView, figures: PlannerFigures) -> Iterator[Considered]:

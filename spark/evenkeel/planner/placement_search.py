@@ -147,12 +147,7 @@ class PlacementSearch:
             b for n, b in enumerate(self.brokers) if self.receives[n] and (self.carried[n] > self.bearable[n]).any()
         ]
         moves = (
-            DesiredMove(
-                self.bundles[n].name,
-                self.brokers[a] if a >= 0 else None,
-                self.brokers[b],
-                self.unit.get(n, 0),
-            )
+            DesiredMove(self.bundles[n].name, self.brokers[a] if a >= 0 else None, self.brokers[b], self.unit.get(n, 0))
             for n, a, b in self.moves
         )
         return DesiredPlacement(tuple(moves), tuple(over), tuple(sorted(self.bundles[n].name for n in self.nowhere)))
@@ -187,8 +182,7 @@ class PlacementSearch:
         )
 
     def ladder(self, broker: int, resource: int) -> list[int]:
-        """Return the bundles that may leave the broker, the lightest first, so that the smallest sufficient one is
-        found at once."""
+        """Return the bundles that may leave the broker, lightest first: the smallest sufficient one comes first."""
         known = self.ladders.get((broker, resource))
         if known is None:
             loads = np.array(self.own[broker], dtype=np.int64)

@@ -139,8 +139,7 @@ def _counted(view: PlannerView, figures: PlannerFigures, memory: PlannerMemory) 
 def _verdict(
     view: PlannerView, figures: PlannerFigures, memory: PlannerMemory, idle: Collection[str], *, is_known: bool
 ) -> str:
-    """Return why the cluster is at rest or not; steps are due with `acts` alone. `is_known`: the steadiness of the load
-    is known."""
+    """Return why the cluster is at rest; steps are due with `acts` alone. `is_known`: whether load is steady."""
     if memory.fell_back is not None:
         return "fell_back"
     if view.stopped is not None:
@@ -196,13 +195,7 @@ def _desired(
             for bundle in view.bundles
         ]
         return desired_placement(
-            curves,
-            owned,
-            figures.stop,
-            slack,
-            idle=idle,
-            even=figures.even,
-            may_go_together=may_go_together,
+            curves, owned, figures.stop, slack, idle=idle, even=figures.even, may_go_together=may_go_together
         )
 
     placement = placed(may_return=False)
@@ -246,10 +239,7 @@ def promises_of(view: PlannerView, figures: PlannerFigures, due: Iterable[Planne
 
 
 def promises_checked(
-    view: PlannerView,
-    figures: PlannerFigures,
-    memory: PlannerMemory,
-    latest: Mapping[str, Mapping[str, float]],
+    view: PlannerView, figures: PlannerFigures, memory: PlannerMemory, latest: Mapping[str, Mapping[str, float]]
 ) -> PlannerMemory:
     """Return the memory after checking the promises of the last cycle that acted, once all figures have settled.
 

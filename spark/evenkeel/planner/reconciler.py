@@ -38,8 +38,7 @@ class CycleBudget:
         self._anywhere = spent.anywhere
 
     def full(self, moves: Sequence[tuple[str, str, float]]) -> str:
-        """The key of the first budget that has no room for moves (source, destination, byte/s) that go together; ""
-        where they fit into all of them."""
+        """The key of the first budget without room for moves (source, destination, byte/s) together; "" without one."""
         if not self._is_bound:
             return ""
         settings = self._settings
@@ -165,8 +164,7 @@ class Reconciler:
         self._groups: set[str] = set()
 
     def run(self, moves: Sequence[DesiredMove], bound: str) -> list[PlannedStep]:
-        """Return the steps of these moves, those due first; `bound`: the reason that holds all of them, "" without
-        one."""
+        """Return the steps of these moves, those due first; `bound`: the reason that holds all, "" without one."""
         placed = [self._step(move, "") for move in moves if move.source is None and not self._bundles[move.bundle].part]
         for move in moves:
             if move.source is None:
@@ -280,8 +278,7 @@ class Reconciler:
         return [self._figures.load(self._bundles[move.bundle], r) for r in self._figures.resources]
 
     def _usage(self, broker: str, given: DesiredMove | None = None) -> float:
-        """Return the usage of a broker after the steps so far, with one more bundle if given; 1 for an emptied
-        broker."""
+        """Return the usage of a broker after the steps so far, and one more bundle if given; 1 for an emptied one."""
         if broker not in self._loads:
             return 1.0
         more = self._load(given) if given is not None else [0.0] * len(self._figures.resources)

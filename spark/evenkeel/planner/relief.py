@@ -19,10 +19,7 @@ from evenkeel.planner.placement_search import UNITS, PlacementSearch, Whole
 
 
 def relieve(search: PlacementSearch, price: float, of_others: float = 0.0, fullest: int | None = None) -> None:
-    """Move the excess above the target, at this price of load.
-
-    With `fullest`, so many brokers have this price, and the others have the price `of_others`.
-    """
+    """Move the excess above the target at this price of load; brokers beyond `fullest` have the price `of_others`."""
     before, per_price = len(search.moves), max(1, len(search.brokers)) / UNITS
     for n, broker in enumerate(search.fullest_first()):
         _relieve(search, broker, (price if fullest is None or n < fullest else of_others) * per_price)
@@ -81,8 +78,7 @@ def _is_worth_it(
 
 
 def _one_leaves(search: PlacementSearch, ladder: list[int], excess: int, resource: int) -> bool:
-    """Send away the heaviest bundle that is not heavier than the excess (apart from rounding), else the lightest
-    heavier one."""
+    """Send away the heaviest bundle within the excess (apart from rounding), else the lightest heavier one."""
     cut = bisect_right(ladder, excess + len(search.bundles), key=lambda n: int(search.loads[n, resource]))
     for at in (*range(cut - 1, -1, -1), *range(cut, len(ladder))):
         place = search.tightest(ladder[at])

@@ -60,8 +60,7 @@ class UsageLine:
 
 @dataclass(frozen=True, slots=True)
 class BundleKind:
-    """Bundles that the same `brokers` may own: their `load` together, and that of the `heaviest` that is not to be
-    split (0 without one)."""
+    """Bundles of the same `brokers`: their `load`, and that of the `heaviest` not to be split (0 without one)."""
 
     brokers: frozenset[str]
     load: float
@@ -250,10 +249,7 @@ class Floor:
 
 
 def floor_of(curves: Mapping[str, UsageCurve], carried: Mapping[str, float], usage: float) -> Floor:
-    """The floor for a usage, with the load that each broker carries now.
-
-    A broker without a curve is to be emptied: all of its load has to move.
-    """
+    """The floor for a usage, with each broker's present load; a broker without a curve is to be emptied."""
     room = {broker: curves[broker].load_within(usage) if broker in curves else 0.0 for broker in carried}
     excess = {broker: load - room[broker] for broker, load in sorted(carried.items()) if load > room[broker]}
     total, moving = math.fsum(carried.values()), math.fsum(excess.values())

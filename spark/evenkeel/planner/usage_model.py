@@ -230,8 +230,7 @@ class _Alike(NamedTuple):
     off: float
 
     def of_broker(self, point: tuple[float, float]) -> UsageLine:
-        """Return the line of a broker whose load and usage are at `point`: the common line plus its distance beyond
-        noise."""
+        """Return the line of a broker at `point` (load, usage): the common line plus its distance beyond noise."""
         load, usage = point
         apart = usage - self.line.usage(load)
         beyond = math.copysign(max(0.0, abs(apart) - self.off), apart)

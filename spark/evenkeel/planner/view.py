@@ -82,10 +82,7 @@ class PlannerBundle:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """Budget used by commands that come before the planner's.
-
-    `anywhere`: unloads without a known destination; each may count for any broker.
-    """
+    """Budget used by commands before the planner's. `anywhere`: unloads that may count for any broker."""
 
     unloads: int = 0
     traffic: float = 0.0
@@ -117,9 +114,6 @@ class PlannerView:
 
     @property
     def is_settled(self) -> bool:
-        """Return True if the figures of nearly all brokers can be trusted.
-
-        Brokers whose figures have no known settling time are not waited for.
-        """
+        """Return True if figures can be trusted of nearly all brokers, those without a known settling time aside."""
         waiting = sum(not broker.is_settled and not broker.waits_until_known for broker in self.brokers.values())
         return waiting <= UNSETTLED_PART * len(self.brokers)

@@ -169,8 +169,7 @@ def _stopped(cycle: _Cycle, brokers: int, silent: int) -> str | None:
 
 
 def _bundles(cycle: _Cycle, taking: Iterable[str]) -> tuple[list[PlannerBundle], Spent, float]:
-    """Return the bundles of the view, the budgets used by manual requests and drains, and the traffic of all
-    bundles."""
+    """Return the view's bundles, the budgets used by manual requests and drains, and the traffic of all bundles."""
     rows, settings, at, leaving = cycle.rows, cycle.settings, cycle.at, cycle.leaving
     receivers = frozenset(taking)
     places = Places(rows, settings, receivers, cycle.reports)

@@ -97,11 +97,7 @@ class _BandRooms:
 
 
 def stuck(
-    view: PlannerView,
-    figures: PlannerFigures,
-    loads: Loads,
-    moving: Collection[str],
-    settings: Settings,
+    view: PlannerView, figures: PlannerFigures, loads: Loads, moving: Collection[str], settings: Settings
 ) -> dict[str, WantedSplit]:
     """Return the heaviest bundles, of each broker that stays too busy, that fit nowhere while a part does.
 
@@ -307,10 +303,7 @@ def _with_room_for_part(
 
 
 def _rooms(bundle: PlannerBundle, figures: PlannerFigures, loads: Loads) -> Iterator[tuple[float, str, float]]:
-    """Return the room of each other allowed broker: the part of the bundle that fits up to the level `stop`.
-
-    With the room (byte/s) of the scarcest resource.
-    """
+    """Return what part of the bundle fits each other allowed broker up to `stop`, and its scarcest room (byte/s)."""
     bundle_loads = {r: load for r in figures.resources if (load := figures.load(bundle, r)) > 0}
     if not bundle_loads:
         return

@@ -170,14 +170,19 @@ def scenario(name: str, size: Size, seed: int) -> Scenario:
     check_scenario(name, size)
     drawn = random.Random(f"{seed} cluster")
     brokers = [f"broker-{n}:8080" for n in range(1, size.brokers + 1)]
-    boundaries = _namespaces(size.bundles)
+    full, remainder = divmod(size.bundles, BUNDLES_PER_NAMESPACE)
+    sizes = [BUNDLES_PER_NAMESPACE] * full + ([remainder] if remainder else [])
+    boundaries = {f"shop/ns{n:03d}": initial_boundaries(count) for n, count in enumerate(sizes)}
     topics = [
         Topic(namespace, drawn.randint(edges.lower, min(edges.upper, HIGHEST_HASH - 1) - 1))
         for namespace, limits in boundaries.items()
         for edges in ranges_of(limits)
         for _ in range(TOPICS_PER_BUNDLE)
     ]
-    weights = _zipf(len(topics), drawn)
+    weights = [1.0 / rank**ZIPF for rank in range(1, len(topics) + 1)]
+    drawn.shuffle(weights)
+    total = math.fsum(weights)
+    weights = [TOTAL_BYTES_PER_S * weight / total for weight in weights]
     names = [bundle_name(namespace, piece) for namespace, limits in boundaries.items() for piece in ranges_of(limits)]
     drawn.shuffle(names)
     per_byte = (MEAN_USAGE - BASE_USAGE) * size.brokers / TOTAL_BYTES_PER_S
@@ -192,20 +197,6 @@ def scenario(name: str, size: Size, seed: int) -> Scenario:
         throughputs=lambda n: _throughputs(weights, topics, shape, n, seed),
         down=_down(name, size, brokers),
     )
-
-
-def _namespaces(bundles: int) -> dict[str, tuple[int, ...]]:
-    """Namespaces of equal numbers of bundles; the last one takes the rest."""
-    full, remainder = divmod(bundles, BUNDLES_PER_NAMESPACE)
-    sizes = [BUNDLES_PER_NAMESPACE] * full + ([remainder] if remainder else [])
-    return {f"shop/ns{n:03d}": initial_boundaries(count) for n, count in enumerate(sizes)}
-
-
-def _zipf(count: int, drawn: random.Random) -> list[float]:
-    weights = [1.0 / rank**ZIPF for rank in range(1, count + 1)]
-    drawn.shuffle(weights)
-    total = math.fsum(weights)
-    return [TOTAL_BYTES_PER_S * weight / total for weight in weights]
 
 
 Shape = Callable[[str, int], float]

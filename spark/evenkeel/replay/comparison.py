@@ -119,11 +119,7 @@ class Tally:
 
 @dataclass
 class VariantComparison:
-    """A replay's outcome.
-
-    `variants`: name -> its differences from the record, in words; `planner`: name -> the value of evenkeelPlanner in
-    its settings.
-    """
+    """A replay's outcome. `variants`: name -> differences in words; `planner`: name -> value of evenkeelPlanner."""
 
     replay_id: str
     cluster: str

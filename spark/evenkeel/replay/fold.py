@@ -137,8 +137,7 @@ class Carried:
 
 @dataclass
 class Fold:
-    """A replay under way. `limit` is the usage that counts as over the limit; `with_recorded`: whether rows of the
-    recorded plans come too."""
+    """A replay under way. Usage above `limit` counts as over it; `with_recorded`: recorded plans yield rows too."""
 
     limit: float
     with_recorded: bool
@@ -146,8 +145,7 @@ class Fold:
     owners: dict[str, str | None] = field(default_factory=dict)
 
     def step(self, cycle: Recorded, rows: Rows) -> Iterator[Made]:
-        """Decide one cycle by every variant; `rows` as the rounds see them, and the acting rows of the recorded
-        decisions."""
+        """Decide one cycle by every variant; `rows`: the rounds' inputs, and the recorded decisions that act."""
         at = round(cycle.cycle_at.timestamp() * 1_000)
         self._note_owners(rows, at)
         shared = rows if isinstance(rows, SharedRows) else SharedRows(rows)

@@ -85,8 +85,7 @@ def read_history(
 
 @dataclass(frozen=True, slots=True)
 class HistorySpan:
-    """Figures of the decided cycles in a range that are quick to read. `settings` and `manager`: those of the last
-    one."""
+    """Figures of a range's decided cycles that are quick to read. `settings` and `manager`: those of the last one."""
 
     cluster: str
     cycles: int

@@ -280,8 +280,7 @@ class Cluster:
             self.owner[child] = self._idlest() if command["unload_children"] else owner
 
     def _idlest(self) -> str | None:
-        """Return the broker where clients find a bundle that was unloaded without a destination: the one with least
-        traffic."""
+        """Return where clients find a bundle unloaded without a destination: the broker with least traffic."""
         flows = {broker: math.fsum(self._sums(broker).values()) for broker in sorted(self.alive)}
         return min(flows, key=lambda broker: flows[broker], default=None)
 

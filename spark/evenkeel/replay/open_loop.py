@@ -197,20 +197,13 @@ def _job(
         }
         for attempt in chunk
     }
-    return {
-        "cluster": asked.history.cluster,
-        "limit": limit,
-        "cycles": cycles,
-        "chosen": chosen,
-        "parts": parts,
-    }
+    return {"cluster": asked.history.cluster, "limit": limit, "cycles": cycles, "chosen": chosen, "parts": parts}
 
 
 def _states(
     spark: SparkSession, lake: Lake, chunk: Sequence[Attempt], last: str | None
 ) -> dict[str, list[dict[str, Any]]]:
-    """Return attempt -> the state it started from, for attempts that do not continue from the previous one in the
-    fold."""
+    """Return attempt -> the state it started from, for attempts that do not continue the previous one."""
 
     reads: dict[str, list[Write]] = {}
     for attempt in chunk:

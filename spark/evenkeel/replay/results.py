@@ -192,10 +192,7 @@ def _course_rows(lake: str | Path, replays: Sequence[ReplayOnRecord]) -> Any:
 
 
 def _stretches(np: Any, times: Any) -> tuple[Any, Any]:
-    """Return each row's stretch, and the last moment of each.
-
-    Few moments are a stretch each; else stretches have equal length, without those that have no cycle.
-    """
+    """Return each row's stretch (equal lengths, empty ones left out; few moments: one each), and each one's end."""
     distinct = np.unique(times)
     if len(distinct) <= MOST_POINTS:
         return np.searchsorted(distinct, times), distinct

@@ -43,10 +43,7 @@ def _called(name: str) -> str:
 
 
 def run_params(spark: SparkSession, lake: str, params: Mapping[str, Any]) -> str:
-    """Replay or simulate by a DAG run's params; print the comparison to the task's log.
-
-    Returns it as JSON with its `replay_id`.
-    """
+    """Replay or simulate by a DAG run's params, log the comparison, and return JSON with its `replay_id`."""
     comparison = _simulated(spark, lake, params) if _kind(params) == SIMULATE else _replayed(spark, lake, params)
     log.info("%s", comparison_text(comparison))
     return json.dumps({"replay_id": comparison.replay_id, "variants": comparison.rows()})

@@ -177,10 +177,7 @@ def _recorded(request: SimulationRequest) -> Stage:
 
 
 def simulated_variants(request: SimulationRequest, manager: str) -> tuple[Variant, ...]:
-    """Return the cluster left to itself, and the variants.
-
-    Without names these are all of Pulsar's shedders, for recorded traffic those of the cluster's load manager.
-    """
+    """Return the cluster left to itself, and the named variants, else all shedders (of the recorded manager)."""
     generated, strategies = not request.is_recorded, list(request.strategies)
     if not strategies and not request.variants:
         managers = [*SHEDDERS_OF] if generated else [manager]
@@ -202,10 +199,7 @@ def _with_manager(variant: Variant) -> Variant:
 
 
 def play(asked: Simulation, played: Played | None, progress: Callable[[int, int], None]) -> VariantComparison:
-    """Play every variant to its end; their rows are kept in `played`, if the caller wants them.
-
-    `progress` gets variants done, and variants in all.
-    """
+    """Play every variant to its end; `played` keeps their rows. `progress` gets variants done, and variants in all."""
     words = {steering.name: variant.described() for variant, steering in asked.steerings}
     planner = {steering.name: steering.settings.settings.evenkeelPlanner for _, steering in asked.steerings}
     replay_id, cluster = played.replay_id if played else "", asked.stage.cluster

@@ -135,8 +135,7 @@ def rows_of(spark: SparkSession, lake: Lake, cycles: Iterable[Attempt], table: s
 
 
 def _over_a_limit(settings: Sequence[Settings]) -> Column:
-    """Return a column: True if a row of `bundle_load` exceeds the lowest of the limits in any figure that a rule
-    reads."""
+    """Return a column: True if a row of `bundle_load` exceeds the lowest limit in any figure that a rule reads."""
     from pyspark.sql import functions as F
 
     def both(name: str) -> Column:

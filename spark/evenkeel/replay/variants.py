@@ -9,12 +9,7 @@ from typing import Any
 
 from evenkeel.errors import BadInput, SettingsError
 from evenkeel.settings import EffectiveSettings, contradictions
-from evenkeel.settings.compatibility import (
-    FALLBACK_PLACEMENT,
-    PLACEMENTS_OF,
-    SHEDDER_AND_PLACEMENT,
-    why_undecidable,
-)
+from evenkeel.settings.compatibility import FALLBACK_PLACEMENT, PLACEMENTS_OF, SHEDDER_AND_PLACEMENT, why_undecidable
 from evenkeel.settings.compatibility import PLACEMENT as PLACEMENT_KEY
 from evenkeel.settings.compatibility import SHEDDING as SHEDDING_KEY
 from evenkeel.settings.key import Value
@@ -58,7 +53,7 @@ def variants_of(
         name, colon, pairs = text.partition(":")
         if not colon or not name or not pairs:
             raise BadInput(f"--variant {text!r}: write NAME:KEY=VALUE,KEY=VALUE")
-        variants.append(Variant(name, {**common, **_overrides(_pairs(pairs), f"--variant {name}")}))
+        variants.append(Variant(name, {**common, **_overrides(pairs_in(pairs), f"--variant {name}")}))
     if not variants:
         variants = [Variant("set" if common else AGAIN, common)]
     names = [variant.name for variant in variants]
@@ -122,10 +117,7 @@ def manager_of(variant: Variant, recorded: EffectiveSettings, manager: str | Non
 
 
 def _planning(variant: Variant, recorded: EffectiveSettings) -> dict[str, Value]:
-    """Return the setting that turns the planner off, if a variant names another strategy or sheds nothing.
-
-    Otherwise that strategy would have no effect.
-    """
+    """Turn the planner off if a variant names a strategy, or sheds nothing: else that would have no effect."""
     others = {SHEDDING_KEY, PLACEMENT_KEY} & variant.overrides.keys()
     is_meant = others or variant.overrides.get("evenkeelSheddingEnabled") is False
     return {PLANNER_KEY: "off"} if is_meant and recorded.settings.evenkeelPlanner == "on" else {}
@@ -183,7 +175,7 @@ def _overrides(pairs: Iterable[str], where: str) -> dict[str, Value]:
     return overrides
 
 
-def _pairs(text: str) -> list[str]:
+def pairs_in(text: str) -> list[str]:
     """Return keys and values: `a=1,b=x,y` is a=1 and b=x,y. A part without `=` belongs to the value before it."""
     pairs: list[str] = []
     for part in text.split(","):

@@ -167,13 +167,8 @@ def _broker_facts(loads: Sequence[Row]) -> list[Fact]:
     silent = [row for row in loads if row["state"] != "reported"]
     note = ", ".join(f"{row['broker']}: {row['state'].replace('_', ' ')}" for row in silent[:5])
     more = f" and {len(silent) - 5} more" if len(silent) > 5 else ""
-    return [
-        Fact(
-            "Brokers",
-            f"{len(loads) - len(silent)} of {len(loads)} reported" if silent else str(len(loads)),
-            note + more,
-        )
-    ]
+    number = f"{len(loads) - len(silent)} of {len(loads)} reported" if silent else str(len(loads))
+    return [Fact("Brokers", number, note + more)]
 
 
 def _bundle_facts(bundles: Sequence[Row]) -> list[Fact]:
@@ -279,10 +274,7 @@ class BrokerLine:
 
 
 def broker_lines(tables: Mapping[str, Sequence[Row]]) -> tuple[BrokerLine, ...]:
-    """Return the cluster's brokers by name.
-
-    Splits move nothing by themselves and are left out of the forecast, as are unloads that guards hold back.
-    """
+    """Return the cluster's brokers by name; splits and held unloads do not count in the forecast."""
     held = held_bundles(tables.get("guard_decisions", ()))["unload"]
     loads = tables["broker_load"]
     traffic = {row["bundle"]: _throughput(row) for row in tables["bundle_load"]}
@@ -350,8 +342,7 @@ USAGE_LIMITS = (threshold_shedder.THRESHOLD_KEY, overload_shedder.THRESHOLD_KEY)
 
 
 def foremost(lines: Sequence[BrokerLine]) -> list[BrokerLine]:
-    """Return the most informative lines first: changed by the plan, then the busiest; brokers of unknown load come
-    first."""
+    """Return the most informative lines first: changed by the plan, then the busiest; unknown load is first."""
     return sorted(
         lines,
         key=lambda line: (line.usage_before is not None, not line.changes, -(line.usage_before or 0.0), line.broker),

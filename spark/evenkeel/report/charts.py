@@ -68,10 +68,7 @@ def course_picture(course: CourseModel) -> Picture | None:
 
 
 def broker_picture(lines: Sequence[BrokerLine], quantity: str, limit: float | None = None) -> Picture | None:
-    """Draw usage before and after the plan, broker by broker, with the `limit`.
-
-    `quantity` is `usage` or `share` (of traffic).
-    """
+    """Draw usage before and after the plan, with the `limit`. `quantity`: `usage` or `share` (of traffic)."""
     known = [line for line in foremost(lines) if getattr(line, f"{quantity}_before") is not None]
     if not known:
         return None

@@ -178,7 +178,19 @@ def decisions(tables: Mapping[str, Sequence[Row]]) -> Decisions:
         sheddings=_sheddings(tables["unload_decisions"], by_bundle, traffic, held, whys),
         ownerless=_ownerless(placed, by_bundle),
         splits=tuple(
-            _split(row, held["split"], whys) for row in tables["split_decisions"] if row["outcome"] == "split"
+            SplitLine(
+                bundle=row["subject"],
+                broker=row["broker"],
+                sentence=row["sentence"],
+                algorithm=row["algorithm"] or "",
+                cuts=tuple(f"0x{cut:08x}" for cut in row["cuts"] or ()),
+                children=tuple(row["children"] or ()),
+                unload_children=bool(row["unload_children"]),
+                why=whys.of("split_decisions", row),
+                is_held=row["subject"] in held["split"],
+            )
+            for row in tables["split_decisions"]
+            if row["outcome"] == "split"
         ),
         refusals=tuple(sorted(refused, key=lambda verdict: (verdict.kind, verdict.subject))),
         considered=tuple(_verdict(kind, row) for kind, row in let_be[:MOST_CONSIDERED]),
@@ -261,8 +273,7 @@ def _sheddings(
 
 
 def _average(row: Row) -> float | None:
-    """Return the average that the shedder used: TransferShedder uses the latest figures, modular shedders use
-    averages."""
+    """Return the average that a modular shedder used; TransferShedder uses the latest figures: None."""
     average: float | None = row["numbers"].get("bundle_throughput")
     return None if row["strategy"] in SHEDDERS_OF["extensible"] else average
 
@@ -285,20 +296,6 @@ def _placement(row: Row, strategy: str, whys: Whys) -> PlacementLine:
     )
 
 
-def _split(row: Row, held: Collection[str], whys: Whys) -> SplitLine:
-    return SplitLine(
-        bundle=row["subject"],
-        broker=row["broker"],
-        sentence=row["sentence"],
-        algorithm=row["algorithm"] or "",
-        cuts=tuple(f"0x{cut:08x}" for cut in row["cuts"] or ()),
-        children=tuple(row["children"] or ()),
-        unload_children=bool(row["unload_children"]),
-        why=whys.of("split_decisions", row),
-        is_held=row["subject"] in held,
-    )
-
-
 def _verdict(kind: str, row: Row) -> VerdictLine:
     return VerdictLine(
         kind=kind,
@@ -316,8 +313,7 @@ def _verdict(kind: str, row: Row) -> VerdictLine:
 
 
 def _distance(kind: str, row: Row) -> tuple[float, int, str, str]:
-    """Return the sort key of the distance to the limit: margin over threshold; rows without numbers keep their
-    order."""
+    """Return the sort key by distance to the limit: margin over threshold; rows without numbers keep their order."""
     order = {"cluster": 0, "broker": 1, "bundle": 2}.get(row["subject_kind"], 3)
     if order < 2:
         return (-1.0, order, kind, row["subject"])

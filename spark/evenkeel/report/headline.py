@@ -16,8 +16,7 @@ from evenkeel.report.decisions import Decisions
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """The headline. `mode` is a word or two, `text` the sentence, `effect` its effect or why there is none, `advice` a
-    list."""
+    """The headline. `mode` is a word or two, `text` the sentence, `effect` its effect or why it has none."""
 
     mode: str
     text: str
@@ -105,8 +104,7 @@ def _were(number: int) -> str:
 
 
 def _why_nothing(decided: Decisions, unload_rows: Sequence[Row]) -> str:
-    """Return the sentence of the row that comes nearest to an act: a guard's, the cluster's, a refusal, or the busiest
-    broker's."""
+    """Return the sentence of the row nearest to an act: a guard's, the cluster's, a refusal, the busiest broker's."""
     stopped = (*decided.standstill, *decided.held)
     if stopped:
         return stopped[0].sentence
@@ -221,10 +219,7 @@ _MOODS = {"done": "good", OPEN: "warn", "unknown": "warn", "stale": "warn", "wit
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A command and its outcome.
-
-    `open` without any recorded outcome, `done but harmed` if a later cycle has seen harm. `mood` is good, warn or bad.
-    """
+    """A command and its outcome: also `open`, or `done but harmed` by a later cycle. `mood`: good, warn or bad."""
 
     kind: str
     bundle: str
@@ -271,7 +266,7 @@ def results(commands: Iterable[Row], harm: Mapping[str, str] | None = None) -> t
             row["bundle"],
             row["from_broker"] or "",
             row["destination"] or "",
-            _with_harm(row["outcome"] or OPEN, row["command_id"] in (harm or {})),
+            (row["outcome"] or OPEN) + (_BUT_HARMED if row["command_id"] in (harm or {}) else ""),
             row["seen_at"],
             (harm or {}).get(row["command_id"]) or row["detail"] or _NOTHING_YET,
         )
@@ -279,10 +274,6 @@ def results(commands: Iterable[Row], harm: Mapping[str, str] | None = None) -> t
         if row["mode"] != "dry_run"
     )
     return tuple(sorted(every, key=lambda result: not result.did_harm))
-
-
-def _with_harm(outcome: str, did_harm: bool) -> str:
-    return f"{outcome}{_BUT_HARMED}" if did_harm else outcome
 
 
 def tally(counted: Sequence[Result]) -> str:

@@ -89,8 +89,7 @@ def environment() -> Environment:
 
 
 def name_html(text: object, most: int = _LONG) -> Markup:
-    """Return a name of a cluster as HTML, in a font that distinguishes its letters; long names are folded to both
-    ends."""
+    """Return a name of a cluster as HTML, in a font with distinct letters; a long one is folded to both ends."""
     seen = wording.visible(text)
     if len(seen) <= most:
         return Markup('<bdi class="n">{}</bdi>').format(seen)

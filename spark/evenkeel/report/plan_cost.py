@@ -47,8 +47,7 @@ def read_plan_cost(lake: str | Path, attempt: Attempt) -> PlanCost:
 
 
 def asked_bundles(lake: str | Path, attempt: Attempt, acts: str) -> frozenset[str]:
-    """The bundles that an attempt's plan asks to unload or to split (`acts`: unloads or splits), those that guards hold
-    back aside."""
+    """The bundles that a plan asks to unload or split (`acts`: unloads or splits), without those that guards hold."""
     table, outcome = _ACTS[acts]
     guards = read_rows(lake, attempt, "guard_decisions", columns=["subject", "subject_kind", "outcome"])
     held = {str(row["subject"]) for row in guards if row["subject_kind"] == "bundle" and row["outcome"] == "held"}

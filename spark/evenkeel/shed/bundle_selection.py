@@ -87,8 +87,7 @@ class Eligible:
 def heaviest_first(
     report: BrokerReport, load: LoadData, eligible: Eligible, of_bundle: Callable[[MessageAverages], float]
 ) -> tuple[list[str], dict[str, float], list[Considered]]:
-    """A broker's bundles that may be shed, heaviest first and equal ones by name; the traffic of each; a row for each
-    of the others."""
+    """A broker's bundles that may be shed (heaviest first, then by name), their traffic, and rows for the others."""
     values: dict[str, float] = {}
     skipped: list[Considered] = []
     for bundle in sorted(report.bundles):

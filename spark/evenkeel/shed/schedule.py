@@ -97,10 +97,7 @@ def run_shedding(
     last_shed_at: Moment | None,
     shedder: ModularShedder | None = None,
 ) -> SheddingRound:
-    """Decide the shedding of this cycle. A round that does not run leaves the state unchanged.
-
-    `shedder`: to be used instead of the one in the settings.
-    """
+    """Decide this cycle's shedding, by `shedder` or that of the settings; a round that does not run keeps the state."""
     last = None if last_shed_at is None else milliseconds(last_shed_at)
     recent = within_grace(load.recently_unloaded, now, settings)
     stopped = why_not_now(len(load.brokers), now, last, settings)

@@ -77,10 +77,7 @@ class TakenSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class WantedSnapshot:
-    """Kind of a snapshot to take: its number, its moment, and whether it has topic lists.
-
-    `known`: bundles whose resource quota need not be requested.
-    """
+    """A snapshot to take: number, moment, if it has topic lists. `known`: bundles whose quota need not be requested."""
 
     n: int = 0
     full: bool = True
@@ -165,7 +162,14 @@ class _Snapshot:
         self._asking.spread_over(brokers)
         cluster = _cluster(clusters, configurations.values())
         of_brokers = [self._pool.submit(self._of_broker, cluster, name, configurations[name]) for name in brokers]
-        of_cluster = [self._pool.submit(of_any, path) for path in _cluster_wide(cluster)]
+        of_cluster = [
+            self._pool.submit(of_any, path)
+            for path in [
+                admin_path("brokers", "configuration", "values"),
+                admin_path("clusters", cluster, "failureDomains"),
+                admin_path("clusters", cluster, "namespaceIsolationPolicies"),
+            ]
+        ]
         namespaces: list[tuple[str, str]] = []
         for names in self._map(self._namespaces, tenants):
             namespaces += names
@@ -250,14 +254,6 @@ class _Snapshot:
         while futures := [self._pool.submit(question, name) for name in islice(left, _AT_ONCE)]:
             _finish(futures)
             yield from (future.result() for future in futures)
-
-
-def _cluster_wide(cluster: str) -> list[str]:
-    return [
-        admin_path("brokers", "configuration", "values"),
-        admin_path("clusters", cluster, "failureDomains"),
-        admin_path("clusters", cluster, "namespaceIsolationPolicies"),
-    ]
 
 
 @dataclass(frozen=True, slots=True)

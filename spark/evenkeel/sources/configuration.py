@@ -78,8 +78,7 @@ class ClusterSource:
 
 
 def read_configuration(path: str | Path) -> tuple[ClusterSource, ...]:
-    """Return the clusters of a configuration file, by name; raises SettingsError, which names the file and its
-    faults."""
+    """Return the clusters of a configuration file, by name; raises SettingsError with the file and its faults."""
     file = Path(path)
     configuration = configuration_in(file)
     common, limits = configuration.settings.given(), configuration.limits.given()
@@ -124,8 +123,7 @@ def source_of(text: str) -> ClusterSource:
 
 
 def choose(sources: Iterable[ClusterSource], wanted: Iterable[str]) -> tuple[ClusterSource, ...]:
-    """Return the sources of the wanted clusters, all if none is named; an unknown name raises an error with the
-    nearest."""
+    """Return the sources of the wanted clusters (none: all); an unknown name raises an error with the nearest."""
     known = {str(source.cluster): source for source in sources}
     names = sorted(set(wanted)) or sorted(known)
     for name in names:

@@ -35,8 +35,7 @@ class Landed:
 
 @dataclass
 class SmallAnswers:
-    """A landed snapshot's requests. `size` is the memory of their texts, in bytes; `values` is an upper bound for their
-    JSON values."""
+    """A landed snapshot's requests. `size`: bytes of their texts; `values`: an upper bound of their JSON values."""
 
     landed: Landed
     requests: list[SnapshotRequest]

@@ -64,8 +64,7 @@ class Recording:
             raise BadInput(self._nothing_readable())
 
     def at(self, time: str | datetime) -> Snapshot:
-        """Return the snapshot of that moment, else the latest before it; without either raises `BadInput` with the
-        nearest."""
+        """Return the moment's snapshot, else the latest before; without one raises `BadInput` with the nearest."""
         moment = utc(time.isoformat() if isinstance(time, datetime) else time)
         before = [snapshot for snapshot in self.snapshots if datetime.fromisoformat(snapshot.cycle_at) <= moment]
         if before:
@@ -198,10 +197,7 @@ _REQUESTS = re.compile(rb'"requests"\s*:\s*\[')
 
 
 class ClusterNames:
-    """The clusters of a recording's snapshots; one without an answer has the cluster of the newest that has one.
-
-    Raises `BadInput` if none has an answer.
-    """
+    """The snapshots' clusters; one without an answer has the newest known one. Raises `BadInput` if none has one."""
 
     def __init__(self, recording: Recording, limits: Limits = DEFAULT) -> None:
         self._recording, self._limits = recording, limits
@@ -255,10 +251,7 @@ def _answer(path: Path, wanted: str, limits: Limits) -> str | None:
 
 
 def _told(path: Path, wanted: str, limits: Limits) -> str | None:
-    """Return the answer by the text around the question; None if undecided.
-
-    Reading all of a document's JSON takes ten times as long.
-    """
+    """Return the answer by the text around the question, None if undecided: ten times faster than all its JSON."""
     pattern = re.compile(rb'"path"\s*:\s*"' + re.escape(wanted.encode()) + rb'"')
     with open_bytes(path) as stream:  # a document asks this question among the first
         beginning = stream.read(_BEGINNING)

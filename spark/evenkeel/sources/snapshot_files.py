@@ -146,10 +146,7 @@ def readable() -> Iterator[None]:
 
 
 def open_bytes(path: Path) -> IO[bytes]:
-    """Open the file, unpacked if its name ends in .gz.
-
-    Raises `BadInput` for all but regular files: reading a pipe or a device would never end.
-    """
+    """Open the file, unpacked if it ends in .gz. Raises `BadInput` for a pipe or device: reading it never ends."""
     is_regular = stat.S_ISREG(path.lstat().st_mode)
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW) if is_regular else None
     if descriptor is None or not stat.S_ISREG(os.fstat(descriptor).st_mode):

@@ -352,10 +352,7 @@ def _pauses(recent: Recent, attempts: Mapping[str, Attempt]) -> ByCluster:
 
 
 def _harm(recent: Recent, acting: Sequence[Attempt]) -> ByCluster:
-    """Return commands that did harm: those in the manifest, and those that the newest cycle itself saw first.
-
-    No other harm is searched.
-    """
+    """Return commands that did harm: those in the manifest, and those that the newest cycle itself saw first."""
     spans = {
         attempt.cluster: (attempt.cycle_at - HARM_SPAN, attempt.cycle_at)
         for attempt in acting

@@ -104,8 +104,7 @@ class MovedCluster:
 
 @dataclass(frozen=True, slots=True)
 class LakesStatus:
-    """The status of several lakes `at` a moment: a line per cluster with the name of its lake, the most urgent
-    first."""
+    """The status of several lakes `at` a moment: a line per cluster with its lake's name, the most urgent first."""
 
     at: datetime
     lakes: tuple[LakeSeen, ...]

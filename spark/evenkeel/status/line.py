@@ -79,8 +79,7 @@ def by_urgency(lines: Iterable[ClusterStatus]) -> list[ClusterStatus]:
 
 
 def sparkline(course: Iterable[float | None]) -> str:
-    """Return the course as a line of block characters, with a dot for unknown values; a constant course is drawn
-    low."""
+    """Return the course as a line of block characters: dots for unknown values, a constant course low."""
     values = [*course]
     known = [value for value in values if value is not None]
     if not known:

@@ -19,14 +19,7 @@ from evenkeel.cycle.loads import looked_at
 from evenkeel.cycle.memo import SharedRows
 from evenkeel.cycle.reading import Row, Rows
 from evenkeel.errors import EvenkeelError
-from evenkeel.explain.changes import (
-    GUARDS,
-    Change,
-    at_least,
-    effect_on,
-    figure_clause,
-    rounds_clause,
-)
+from evenkeel.explain.changes import GUARDS, Change, at_least, effect_on, figure_clause, rounds_clause
 from evenkeel.explain.changes.figures import Boundary, Figure, figures_of, nearest, roundest
 from evenkeel.lake.plain_rows import as_read
 from evenkeel.publish import plan as plan_round
@@ -53,10 +46,7 @@ _ROUNDS = {table: task_round.decide for task_round in ROUNDS for table in task_r
 
 
 class AskedCycle:
-    """Questions to a recorded cycle.
-
-    `rows`: its `cycle` row, the observed and the decided rows, and as `state` the state of the previous cycle.
-    """
+    """Questions to a recorded cycle. `rows`: its `cycle`, observed, and decided rows, and the previous `state`."""
 
     def __init__(self, rows: Rows) -> None:
         # The question is whether a bundle is split, not where: its topics are not looked at.

@@ -53,10 +53,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class PlannerWord:
-    """A verdict of Evenkeel's planner on a bundle, a broker or the cluster (`subject`).
-
-    A row of `table`, planner_targets or planner_findings.
-    """
+    """The planner's verdict on a `subject` (bundle, broker, cluster), from planner_targets or planner_findings."""
 
     table: str
     outcome: str
@@ -219,17 +216,13 @@ def _dependents(dependents: Dependents, where: tzinfo) -> Iterator[str]:
         yield f"{words} on it directly, in {cycles} that read it:"
     else:
         yield f"No decision that acts rests on it directly; {cycles} read it."
-    yield from _direct(dependents.direct, dependents.kind, where)
-    yield ""
-    yield from _handed_on(dependents.handed_on, where)
-
-
-def _direct(cycles: Sequence[Resting], kind: str, where: tzinfo) -> Iterator[str]:
-    for cycle in cycles:
+    for cycle in dependents.direct:
         if cycle.decisions:
             yield f"  {clock(cycle.cycle_at, where)} ({cycle.mode.replace('_', ' ')})"
         for decision in cycle.decisions:
-            yield f"    {_decision(decision)}{_how(decision) if kind == 'broker' else ''}"
+            yield f"    {_decision(decision)}{_how(decision) if dependents.kind == 'broker' else ''}"
+    yield ""
+    yield from _handed_on(dependents.handed_on, where)
 
 
 def _how(decision: Decision) -> str:

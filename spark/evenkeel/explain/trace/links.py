@@ -40,8 +40,7 @@ MOST_LINKS = 10
 def inputs(
     lake: str | Path | Record, text: str | Subject, *, cluster: str | None = None, when: Times | None = None
 ) -> Inputs:
-    """Return the inputs of the decisions about a subject, in the cycle in force; see `explain` for subjects and
-    errors."""
+    """Return the inputs of decisions about a subject, in the cycle in force; subjects and errors as in `explain`."""
     record = record_of(lake)
     cycle = find(record, text, cluster, when or Times())
     return inputs_of(record, cycle)
@@ -156,8 +155,7 @@ _ACTS = ("split", "unload", "placed", "refused")
 def decisions_of(
     record: Record, attempts: Sequence[Attempt], *, about: Collection[str] | None = None, broker: str | None = None
 ) -> dict[str, tuple[Decision, ...]]:
-    """Return attempt_id -> its decisions, by act and bundle. `about` keeps to these bundles, `broker` marks its
-    name."""
+    """Return attempt_id -> its decisions, by act and bundle. `about`: these bundles alone; `broker` marks its name."""
     decisions: dict[str, tuple[Decision, ...]] = {attempt.attempt_id: () for attempt in attempts}
     if not attempts:
         return decisions
@@ -188,8 +186,7 @@ def _decisions(
     outcomes: Mapping[tuple[str, str, str], str],
     broker: str | None,
 ) -> tuple[Decision, ...]:
-    """Return the decisions: an unload with its placement is one; a placement without unload is of an ownerless
-    bundle."""
+    """Return the decisions: an unload with its placement is one; one without an unload is of an ownerless bundle."""
     placed = {row["subject"]: row for row in tables["placement_decisions"]}
     decisions = []
     for table in ("split_decisions", "unload_decisions"):

@@ -59,8 +59,7 @@ class AntiAffinity:
             counts[broker] = counts.get(broker, 0) + (more if self._counts_bundles else int(before == 0 < more))
 
     def counts(self, namespace: str) -> Mapping[str, int] | None:
-        """Return per broker how many namespaces of the group it serves, the given one included; None without a
-        group."""
+        """Return broker -> how many namespaces of the group it serves, this one included; None without a group."""
         group = self._group_of.get(namespace)
         if group is None:
             return None

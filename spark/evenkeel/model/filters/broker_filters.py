@@ -66,8 +66,7 @@ class BrokerFilters:
         return self._answers[alike]
 
     def why_not(self, bundle: str, broker: str) -> str | None:
-        """Return None if the broker may get the bundle, else the rule of the filter that removed it, or
-        "not_available"."""
+        """Return None if the broker may get the bundle, else the rule that removed it, or "not_available"."""
         if broker not in self._load.brokers:
             return "not_available"
         return self.candidates(bundle).removed.get(broker)
@@ -176,7 +175,6 @@ class UnloadGates:
 def unload_gates(
     load: LoadData, policies: Policies, settings: Settings, *, owned: Callable[[], Owned] | None = None
 ) -> UnloadGates:
-    """Return the gates over a cluster's policies and ownership. `owned` is the result of `owned_of` for another
-    caller."""
+    """Return the gates over a cluster's policies and ownership. `owned`: from `owned_of`, if known."""
     ownership = Ownership(known=owned or (lambda: owned_of(load)))
     return UnloadGates(Isolation(policies, load.brokers, settings), AntiAffinity(policies, ownership, settings))

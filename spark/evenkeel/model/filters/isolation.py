@@ -68,8 +68,7 @@ class Isolation:
         return _settled(policy, {broker: reasons[broker] for broker in sorted(candidates)})
 
     def kind(self, bundle: str) -> tuple[str | None, bool]:
-        """Return the bundle's policy, and True if its brokers must serve non-persistent topics: equal kinds go
-        alike."""
+        """Return the bundle's policy, and True if brokers must serve non-persistent topics: equal kinds go alike."""
         return self._asked(bundle)[1]
 
     def _asked(self, bundle: str) -> tuple[_Compiled | None, tuple[str | None, bool]]:

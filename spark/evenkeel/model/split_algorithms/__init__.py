@@ -49,13 +49,9 @@ def name_in_force(requested: str, settings: Settings) -> str:
 
 
 def option_of(
-    bundle: BundleRange,
-    settings: Settings,
-    topics: BundleTopics = NO_TOPICS,
-    positions: Sequence[int] | None = None,
+    bundle: BundleRange, settings: Settings, topics: BundleTopics = NO_TOPICS, positions: Sequence[int] | None = None
 ) -> SplitOption:
-    """Return the input of an algorithm. The throughput limit does not overflow in it, unlike in the choice of
-    bundles."""
+    """Return the input of an algorithm. Its throughput limit does not overflow, unlike in the choice of bundles."""
     return SplitOption(
         lower=bundle.lower,
         upper=bundle.upper,

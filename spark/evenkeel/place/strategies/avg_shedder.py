@@ -43,8 +43,7 @@ NOT_A_CANDIDATE = _rule(
     "planned_is_no_candidate", "the planned broker is not a candidate, and of the others it is the first by name"
 )
 OVERLOADED = _rule(
-    "planned_is_overloaded",
-    "the planned broker is overloaded, and of the healthy ones it is the first by name",
+    "planned_is_overloaded", "the planned broker is overloaded, and of the healthy ones it is the first by name"
 )
 
 
@@ -127,8 +126,5 @@ def begin(figures: Mapping[str, BrokerFigures], state: PlacementState, settings:
 
 
 STRATEGY = PlacementStrategy(
-    "AvgShedder",
-    begin,
-    keys=(OVERLOADED_KEY,),
-    rules=(PLANNED_DESTINATION, NO_PLAN, NOT_A_CANDIDATE, OVERLOADED),
+    "AvgShedder", begin, keys=(OVERLOADED_KEY,), rules=(PLANNED_DESTINATION, NO_PLAN, NOT_A_CANDIDATE, OVERLOADED)
 )

@@ -28,8 +28,7 @@ OVERLOADED_KEY = "loadBalancerBrokerOverloadedThresholdPercentage"
 
 @dataclass(frozen=True, slots=True)
 class LeastRate:
-    """The brokers that Pulsar draws one from at random (Evenkeel: the first by name), and every candidate's score in
-    msg/s."""
+    """The brokers that Pulsar draws one from (Evenkeel: the first by name), and every candidate's score in msg/s."""
 
     brokers: tuple[str, ...]
     candidates: tuple[str, ...]

@@ -48,11 +48,7 @@ NOT_CUT = {
             "no_positions",
             not_split_although("the split algorithm cuts at given positions, and none are given"),
         ),
-        Rule(
-            "refused",
-            "no_position_inside",
-            not_split_although("none of the given positions lies inside its range"),
-        ),
+        Rule("refused", "no_position_inside", not_split_although("none of the given positions lies inside its range")),
         Rule(
             "refused",
             "too_few_busy_topics",
@@ -98,8 +94,7 @@ def refusal(bundle: str, boundaries: Mapping[str, Sequence[int]]) -> Rule | None
 
 
 def unloads_children(bundle: str, broker: str, gates: UnloadGates, settings: Settings) -> bool:
-    """Return True if the children of a split are unloaded: switched on, another broker may have them, and 7.3 of the
-    group."""
+    """Return True if a split's children are unloaded: it is switched on, and unload gates let it go."""
     if not settings.loadBalancerAutoUnloadSplitBundlesEnabled:
         return False
     return gates.refusal(bundle, broker) is None

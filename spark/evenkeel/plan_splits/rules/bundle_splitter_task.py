@@ -107,8 +107,7 @@ class SplitPlan:
 
     @cached_property
     def considered(self) -> tuple[Considered, ...]:
-        """The verdict on every bundle, by broker and name; most are of bundles below all limits, and made when asked
-        for."""
+        """The verdict on every bundle, by broker and name; those below all limits are made when asked for."""
         return self.tell()
 
 
@@ -342,8 +341,7 @@ class _ModularRound:
     def _verdicts(
         self, brokers: Mapping[str, BrokerReport], over: Mapping[str, Mapping[str, int]]
     ) -> Iterator[Considered]:
-        """Return the verdicts. `over`: broker -> its bundles over a limit -> their namespace's number of bundles at
-        their turn."""
+        """Return the verdicts. `over`: broker -> its bundles over a limit -> its namespace's bundles then."""
         for broker, report in sorted(brokers.items()):
             broker_limits = over[broker]
             for bundle in sorted(report.stats):

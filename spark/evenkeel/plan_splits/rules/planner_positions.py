@@ -1,7 +1,4 @@
-"""Cut positions between the topics of a hot bundle, for Pulsar's specified_positions_divide.
-
-The parts can then be placed apart.
-"""
+"""Cut positions between a hot bundle's topics, for specified_positions_divide: its parts can be placed apart."""
 
 from __future__ import annotations
 

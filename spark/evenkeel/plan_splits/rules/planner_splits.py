@@ -375,8 +375,7 @@ class _PlannerRound:
 
 
 def _numbers_of_parts(row: Considered, wanted: WantedSplit, placed: PlacedCut) -> dict[str, float]:
-    """Return the numbers of parts that there is room for, with the sizes of the parts as fractions of the bundle's
-    load."""
+    """Return the numbers of parts that have room, with the parts' sizes as fractions of the bundle's load."""
     load, whole = row.numbers["load"], math.fsum(placed.parts)
     rooms = {"stay_part": (wanted.stay or 0.0) / load, "leave_part": (wanted.leave or 0.0) / load}
     return rooms | {part_name(number): part / whole for number, part in enumerate(placed.parts, start=1)}

@@ -14,11 +14,7 @@ from evenkeel.shed.strategies import (
 )
 
 MODULAR = by_name(
-    "shedders",
-    overload_shedder.SHEDDER,
-    threshold_shedder.SHEDDER,
-    uniform_load_shedder.SHEDDER,
-    avg_shedder.SHEDDER,
+    "shedders", overload_shedder.SHEDDER, threshold_shedder.SHEDDER, uniform_load_shedder.SHEDDER, avg_shedder.SHEDDER
 )
 EXTENSIBLE = by_name("shedders", transfer_shedder.SHEDDER)
 

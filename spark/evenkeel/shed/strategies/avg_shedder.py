@@ -107,11 +107,7 @@ class Hits:
 
 
 def shed(
-    load: LoadData,
-    state: ShedderState,
-    settings: Settings,
-    *,
-    ties: Callable[[Iterable[str]], Iterable[str]] = sorted,
+    load: LoadData, state: ShedderState, settings: Settings, *, ties: Callable[[Iterable[str]], Iterable[str]] = sorted
 ) -> Shed:
     """Return the bundles to unload now with their destinations, and the hits after this round.
 

@@ -118,12 +118,7 @@ def _shed_for_lower_boundary(
     if not usage[idlest] < floor or not giving:
         rule = NOBODY_TO_TAKE_FROM if usage[idlest] < floor else NOBODY_BELOW_LOWER_BOUNDARY
         row = rule.about_cluster(
-            idlest,
-            setting=THRESHOLD_KEY,
-            measured=usage[idlest],
-            threshold=floor,
-            unit="fraction",
-            numbers=numbers,
+            idlest, setting=THRESHOLD_KEY, measured=usage[idlest], threshold=floor, unit="fraction", numbers=numbers
         )
         return None, Selection((), (row,))
     busiest = max(giving, key=lambda broker: usage[broker])

@@ -95,10 +95,7 @@ def spread_of(load: LoadData, measure: Measure, settings: Settings) -> Spread | 
         threshold, setting = settings.loadBalancerMsgRateDifferenceShedderThreshold, RATE_KEY
         distance = (highest - lowest) * 100.0 / lowest
     else:
-        threshold, setting = (
-            settings.loadBalancerMsgThroughputMultiplierDifferenceShedderThreshold,
-            THROUGHPUT_KEY,
-        )
+        threshold, setting = (settings.loadBalancerMsgThroughputMultiplierDifferenceShedderThreshold, THROUGHPUT_KEY)
         distance = highest / lowest
     return Spread(measure, busiest, highest, lowest, distance, threshold, setting)
 

@@ -149,8 +149,7 @@ def newest_first(client: Any, place: Place, cluster: str, until: datetime | None
 
 
 def oldest_first(client: Any, place: Place, cluster: str, first: int, last: int | None = None) -> Iterator[Entry]:
-    """Yield the snapshots of a cluster between two numbers (both included; None: to the newest), a thousand at a
-    time."""
+    """Yield a cluster's snapshots between two numbers (both included; None: to the newest), a thousand at a time."""
     prefix = place.of_cluster(cluster)
     pages = client.get_paginator("list_objects_v2").paginate(
         Bucket=place.bucket, Prefix=prefix, Delimiter=DELIMITER, StartAfter=f"{prefix}{max(first - 1, 0):013d}~"

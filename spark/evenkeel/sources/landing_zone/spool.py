@@ -198,10 +198,7 @@ class S3Spool:
         return SpoolWriter(self, self._store.begin(str(time.time_ns())))
 
     def send(self, newest: Path) -> None:
-        """Upload the newest snapshot, then some of the kept ones.
-
-        Raises `LandingError` if the newest could not be uploaded; it names its file.
-        """
+        """Upload the newest snapshot, then some kept ones; `LandingError`, with its file, if the newest cannot be."""
         try:
             self._send(newest)
         except (S3Error, BadInput) as error:
@@ -273,8 +270,7 @@ class SpoolWriter:
         self._writer.write(hop)
 
     def commit(self, head: Header) -> bool:
-        """Return True once the moment is in the zone, by this snapshot or another collector's; else see
-        `S3Spool.send`."""
+        """Return True once the moment is in the zone, by any collector's snapshot; else see `S3Spool.send`."""
         if not self._writer.commit(replace(head, collector=gethostname())):
             return False
         self._spool.send(self._writer.place)

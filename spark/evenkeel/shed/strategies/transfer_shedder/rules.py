@@ -135,9 +135,7 @@ LEAST_LOADED = Rule(
 )
 NOT_PAIRED = Rule("kept", "not_paired", _not_paired)
 NOT_COMPARED = Rule(
-    "kept",
-    "not_compared",
-    lambda row: f"{row.subject} is at {measured(row)}; loads are not compared in this round.",
+    "kept", "not_compared", lambda row: f"{row.subject} is at {measured(row)}; loads are not compared in this round."
 )
 OUTDATED = Rule(
     "skipped",
@@ -206,9 +204,7 @@ POLICIES = by_name(
 """Policies that keep a bundle on its broker, by the names in `TransferPolicies.refusal`."""
 
 UNREADABLE_VERSION = Rule(
-    "skipped",
-    "unreadable_version",
-    bundle_stays("a broker's version cannot be read, so none is known as the newest"),
+    "skipped", "unreadable_version", bundle_stays("a broker's version cannot be read, so none is known as the newest")
 )
 
 FILTERS = by_name(
@@ -231,11 +227,7 @@ FILTERS = by_name(
         "secondary",
         _cannot_have_it("is a secondary broker of its isolation policy, and enough primaries are there"),
     ),
-    Rule(
-        "skipped",
-        "reserved_by_policy",
-        _cannot_have_it("is reserved for other namespaces by an isolation policy"),
-    ),
+    Rule("skipped", "reserved_by_policy", _cannot_have_it("is reserved for other namespaces by an isolation policy")),
     Rule("skipped", "topic_domain_not_served", _cannot_have_it("does not take topics of its kind")),
 )
 """Filters that keep a bundle from the receiving broker, by the names that `BrokerFilters.why_not` gives."""

@@ -140,8 +140,7 @@ class TransferSelection:
         return NO_TRAFFIC if bundle.throughput == 0 else None
 
     def _swap(self, bundle: TopBundle, pair: TransferPair, coming_back: Iterator[TopBundle]) -> bool:
-        """Return True if bundles of the receiver make up for one that is too heavy; those looked at are not tried
-        again."""
+        """Return True if bundles of the receiver make up for one that is too heavy; each is tried once."""
         if not self._transfer:
             return False
         giver = pair.giver_throughput - pair.marked + pair.gained - bundle.throughput
