@@ -45,6 +45,7 @@ _PAIRS: tuple[tuple[type, type], ...] = (
     (ast.And, ast.Or), (ast.Add, ast.Sub), (ast.Mult, ast.Div),
 )  # fmt: skip
 EXCHANGED = dict(_PAIRS) | {two: one for one, two in _PAIRS}
+SYMMETRIC = {"min", "max", "minimum", "maximum", "isclose"}
 KEPT = (ast.Raise, ast.Assert, ast.JoinedStr, ast.Import, ast.ImportFrom, ast.arguments)
 """Messages, assertions, imports and parameters stay as they are."""
 
@@ -93,7 +94,7 @@ def _of_node(node: ast.AST) -> Iterator[Change]:
         is_list = isinstance(node.value, ast.List | ast.ListComp)
         yield node, partial(setattr, node, "value", ast.List([], ast.Load()) if is_list else ast.Constant(None))
     elif isinstance(node, ast.Call):
-        if len(node.args) > 1 and not any(isinstance(argument, ast.Starred) for argument in node.args[:2]):
+        if len(node.args) > 1 and ast.unparse(node.func).rpartition(".")[2] not in SYMMETRIC:
             yield node, partial(setattr, node, "args", [node.args[1], node.args[0], *node.args[2:]])
         for one, two in pairwise(keyword for keyword in node.keywords if keyword.arg):
             yield node, partial(_swap, one, two)

@@ -212,6 +212,12 @@ def test_cuts_outside_on_an_edge_or_twice_are_refused_and_named(cuts: list[int])
         apply_split((0, 10, 20, 0xFFFFFFFF), BundleRange(10, 20), cuts)
 
 
+@pytest.mark.parametrize("parts", [0, -1])
+def test_a_bundle_is_not_split_into_no_parts(parts: int) -> None:
+    with pytest.raises(BadRange, match=rf"cannot be split into {parts} parts"):
+        apply_split((0, 10, 20, 0xFFFFFFFF), BundleRange(10, 20), parts=parts)
+
+
 def test_article_an_administrator_chooses_four_bundles_by_default() -> None:
     """The pages' four bundles are 4.x's default; Pulsar 5 makes 32."""
     four = Settings.for_generation("4.x").defaultNumberOfNamespaceBundles

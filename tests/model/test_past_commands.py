@@ -73,6 +73,6 @@ def test_the_later_of_two_commands_counts_and_an_open_one_outlasts_both() -> Non
 
 def test_recently_unloaded_is_what_was_seen_to_be_done() -> None:
     at = round(AT.timestamp() * 1_000)
-    acts = [act(), act(outcome="overridden", seen_at=after(9)), act("split"), act(outcome=None)]
+    acts = [act(), act(outcome="overridden", seen_at=after(9)), act("split", seen_at=after(20)), act(outcome=None)]
     assert recently_unloaded(acts) == {BUNDLE: at}
     assert brokers_unloaded(acts) == {"b1:8080": at}

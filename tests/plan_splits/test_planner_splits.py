@@ -13,10 +13,12 @@ from hypothesis import strategies as st
 
 from evenkeel.model.bundles import BundleRange, namespace_of, range_of
 from evenkeel.model.split_algorithms.split_option import BundleTopics, TopicLoads
+from evenkeel.plan_splits.planner_wishes import bundles_of_any_wish
 from evenkeel.plan_splits.rules.planner_splits import PlannerSplitView, decide_planner_splits, parts_of, topic_loads
 from evenkeel.planner.memory import WantedSplit
 from evenkeel.planner.view import BundleFigures
 from evenkeel.settings import Settings
+from tests.cycle.rows import bundle, cycle, rows
 from tests.examples import at_most, reached, reaching
 
 AT = datetime(2026, 11, 21, 8, 27, tzinfo=UTC)
@@ -181,6 +183,16 @@ def test_the_hottest_come_first_where_the_budget_is_for_fewer() -> None:
 def test_a_topic_counts_with_its_bytes_and_its_messages() -> None:
     loads = TopicLoads.of([(1, 500.0, 10.0), (2, 0.0, 1000.0), (3, math.nan, 7.0), (4, 1.0, math.inf)])
     assert topic_loads(loads, "cpu", 100.0) == [50_010.0, 1000.0, 7.0, 100.0]
+
+
+def test_topics_are_read_of_bundles_with_a_fair_part_of_their_brokers_bytes_or_messages_and_of_no_idle_one() -> None:
+    loads = {0: 30 * MIB, 1: 10 * MIB, 2: 0.1 * MIB}
+    busy = [bundle(n, "b1:8080", 0.0, used_msg_throughput_in=load) for n, load in loads.items()]
+    chatty = [bundle(3, "b1:8080", 0.0, used_msg_rate_in=500.0), bundle(4, "b1:8080", 0.0, used_msg_rate_in=1.0)]
+    idle = [bundle(n, "b2:8080") for n in (5, 6)]
+    sole = [bundle(7, "b3:8080", 0.0, used_msg_throughput_in=MIB, topics=1), bundle(8, None, 9 * MIB)]
+    found = bundles_of_any_wish(rows([], [*busy, *chatty, *idle, *sole], cycle=[cycle(evenkeelPlanner="on")]))
+    assert found == {one["bundle"]: "b1:8080" for one in (busy[0], busy[1], chatty[0])}
 
 
 def test_a_part_has_the_load_of_the_topics_between_two_cuts() -> None:

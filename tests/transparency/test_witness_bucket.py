@@ -132,6 +132,11 @@ def test_a_larger_tree_means_that_the_log_was_set_back(store: Stubber) -> None:
 
 
 def test_what_was_put_before_has_to_have_grown(store: Stubber) -> None:
+    log, newest = log_and(2)
+    expect_list(store, 2)
+    expect_get(store, 1, log_of(entries_of(1, begin=90)).checkpoint().note.data)
+    with pytest.raises(InconsistentLog, match=r"size 2, root .* has not grown from that"):
+        bucket_in(store).put(newest, log.tree().consistency, known=1)
     log, newest = log_and(7)
     expect_list(store, 7)
     expect_get(store, 5, log_of(entries_of(5, begin=90)).checkpoint().note.data)

@@ -218,15 +218,18 @@ def test_clusters_without_usable_brokers_are_quarantined() -> None:
 
 
 def test_topic_sum_must_miss_both_tolerances_to_warn() -> None:
-    def apart(rate: float, own: float) -> set[str]:
+    def apart(rate: float, own: float) -> dict[str, Finding]:
         built = cluster(brokers=1).namespace("t/n").topic("persistent://t/n/a", broker="b1:8080", msg_rate_in=rate)
         rates = {"msg_rate_in": own, "msg_rate_out": 0.0}
         built.owner(f"t/n/{WHOLE}", None).bundle(f"t/n/{WHOLE}", "b1:8080", is_owned=True, is_reported=True, **rates)
-        return set(failed(built))
+        return failed(built)
 
-    assert apart(1.0, 9.0) == set()  # 8 msg/s apart: far in percent, nothing in msg/s
-    assert apart(1_000.0, 1_200.0) == set()  # 200 msg/s apart, but within 25 %
-    assert apart(1_000.0, 2_000.0) == {"topic_sums_agree"}
+    assert apart(1.0, 9.0) == {}  # 8 msg/s apart: far in percent, nothing in msg/s
+    assert apart(1_000.0, 1_200.0) == {}  # 200 msg/s apart, but within 25 %
+    (found,) = apart(1_000.0, 3_000.0).values()
+    assert (found.row()["rule"], found.row()["measured"]) == ("topic_sums_agree", 2_000.0)
+    assert "In 1 of 1 bundles the topics' rates do not add up" in found.sentence()
+    assert f"t/n/{WHOLE} on b1:8080: 1000.0 msg/s from its topics, 3000.0 msg/s by the broker." in found.sentence()
 
 
 def test_names_with_markup_quotes_and_great_length_are_shown_shortened_and_unchanged() -> None:
