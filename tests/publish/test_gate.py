@@ -40,18 +40,6 @@ def test_the_newest_young_live_cycle_may_be_carried_out() -> None:
     assert why_withheld(facts(now=AT + timedelta(minutes=20))) is None
 
 
-def test_a_switch_outside_the_lake_stops_its_cluster_beside_those_that_are_paused(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(dispatch, "paused", lambda *given: {"west": "west is paused by jo"})
-    halted = {"east": "a variable says so", "north": None}
-    sending = Sending(lambda cycle: pytest.fail("nothing is reached here"), halted=halted.get)
-    spark: Any = None
-    records = OutcomeRecorder(spark, Lake("/lake"), Handover("/lake", Run("d", "r"), ()), sending)
-    found = records.paused(["east", "north", "west"])
-    assert found == {"east": "a variable says so", "west": "west is paused by jo"}
-
-
 @pytest.mark.parametrize(
     ("change", "words"),
     [
