@@ -40,7 +40,7 @@ def nothing_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("EVENKEEL_SPARK", "EVENKEEL_LAKE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("EVENKEEL_KEYS_QUEUE_LAB", "0" * 64)
-    monkeypatch.setattr("evenkeel.steering.agent.service.serve", serve)
+    monkeypatch.setattr("evenkeel.steering.agent.service.Agent.run", serve)
     monkeypatch.setattr(options, "engine_for", start)
     monkeypatch.setattr(options, "connect", start)
 

@@ -56,7 +56,8 @@ def about_brokers(lake: Path, attempt: Attempt) -> list[tuple[str, str, float | 
     return [(row["subject"], row["rule"], row["measured"]) for row in drained]
 
 
-@pytest.mark.parametrize("until", ["it is empty", pytest.param("it is ended", marks=pytest.mark.exhaustive)])
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("until", ["it is empty", "it is ended"])
 def test_a_drain_empties_a_broker_says_so_and_holds_until_it_is_ended(
     spark: Any, engine: Any, living: LivingPulsar, new_lake: Path, monkeypatch: Any, capsys: Any, until: str
 ) -> None:
