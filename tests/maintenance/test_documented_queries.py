@@ -59,7 +59,9 @@ def test_cycles_are_counted_per_settings(ask, history) -> None:
 
 
 def test_what_was_overridden_is_told_with_the_cause(ask) -> None:
-    assert [(row.by, row.rule, row.said) for row in ask("o.outcome = 'overridden'")] == [("cluster", "overridden", "é ✓")]
+    assert [(row.by, row.rule, row.said) for row in ask("o.outcome = 'overridden'")] == [
+        ("cluster", "overridden", "é ✓")
+    ]
 
 
 def test_a_cluster_at_a_moment_is_its_last_cycle_up_to_then(ask) -> None:
