@@ -193,7 +193,8 @@ class Mutants:
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         result = {0: "unnoticed", 2: "not made"}.get(code, "noticed")
         what = " ".join(f"{before} → {'left out' if before == after else after}".split())
-        print(f"{result}: {module.relative_to(CHECKOUT)}:{node.lineno}: {what[:300]}  [{by}]", flush=True)
+        line = getattr(node, "lineno", first)  # parts of a comprehension have none
+        print(f"{result}: {module.relative_to(CHECKOUT)}:{line}: {what[:300]}  [{by}]", flush=True)
         return result
 
     def run_changed(self, swaps: list[tuple[CodeType, CodeType]], tests: list[int], writer: int) -> None:

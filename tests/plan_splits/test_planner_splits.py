@@ -1,5 +1,6 @@
 """The splits that the planner wants, decided on: each rule, the choice of the algorithm, and what never happens."""
 
+import json
 import math
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -12,14 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenkeel.model.bundles import BundleRange, namespace_of, range_of
-from evenkeel.model.split_algorithms.split_option import BundleTopics, TopicLoads
-from evenkeel.plan_splits.planner_wishes import bundles_of_any_wish
+from evenkeel.model.split_algorithms.split_option import BundleTopics, PlannedSplit, TopicLoads
+from evenkeel.plan_splits.planner_wishes import _view, bundles_of_any_wish
 from evenkeel.plan_splits.rules.planner_splits import PlannerSplitView, decide_planner_splits, parts_of, topic_loads
 from evenkeel.planner.memory import WantedSplit
 from evenkeel.planner.view import BundleFigures
 from evenkeel.settings import Settings
 from tests.cycle.rows import bundle, cycle, rows
 from tests.examples import at_most, reached, reaching
+from tests.planner.planner_rows import act
 
 AT = datetime(2026, 11, 21, 8, 27, tzinfo=UTC)
 MIB = 1_048_576.0
@@ -193,6 +195,40 @@ def test_topics_are_read_of_bundles_with_a_fair_part_of_their_brokers_bytes_or_m
     sole = [bundle(7, "b3:8080", 0.0, used_msg_throughput_in=MIB, topics=1), bundle(8, None, 9 * MIB)]
     found = bundles_of_any_wish(rows([], [*busy, *chatty, *idle, *sole], cycle=[cycle(evenkeelPlanner="on")]))
     assert found == {one["bundle"]: "b1:8080" for one in (busy[0], busy[1], chatty[0])}
+
+
+def test_the_view_has_each_act_and_split_in_its_place() -> None:
+    bundles = [bundle(n, "b1:8080", n * MIB) for n in range(8)]
+    names = [one["bundle"] for one in bundles]
+    bundles[6]["ownership"] = "doubled"
+    acts = [
+        past("unload", names[1], 40.0), past("split", names[2], 30.0), past("unload", names[3], 0.5),
+        past("unload", names[4], 70.0), past("unload", names[5], 50.0, "withheld"),
+    ]  # fmt: skip
+    moment = cycle(evenkeelPlanner="on") | {"steering": json.dumps({"acts": acts, "pauses": []})}
+    found = rows([], bundles, cycle=[moment], broker_load=[{"broker": f"b{n}"} for n in range(5)])
+    triggered, requested = (
+        PlannedSplit(names[n], "b1:8080", "range_equally_divide", (1,) * cuts, (), False, None)  # type: ignore[arg-type]
+        for n, cuts in ((0, 1), (7, 2))
+    )
+    topics_of = {names[0]: topics(SPREAD)}
+    view = _view(found, topics_of, 7.0, names, [triggered, triggered], [requested])
+    assert (view.message_bytes, view.splits, view.brokers, view.is_extensible) == (7.0, 3, 5, False)
+    assert view.boundaries.keys() == {"acme/ns0"}
+    assert {name: view.figures[name].traffic for name in names} == {name: n * MIB for n, name in enumerate(names)}
+    assert view.owners == {name: "b1:8080" for name in names if name != names[6]}
+    assert view.topics == topics_of
+    assert {*view.heavy} == {*names[3:]}
+    assert {*view.requested} == {names[7]}
+    assert {*view.triggered} == {names[0]}
+    assert {*view.unsettled} == {names[3]}
+    assert {*view.moved} == {names[1], names[3]}
+    assert {*view.split} == {names[2]}
+    assert view.added == {"acme/ns0": 4}
+
+
+def past(kind: str, name: str, minutes: float, outcome: str = "done") -> dict[str, Any]:
+    return act(1, name, "b1:8080", "b2:8080", minutes, outcome) | {"kind": kind}
 
 
 def test_a_part_has_the_load_of_the_topics_between_two_cuts() -> None:

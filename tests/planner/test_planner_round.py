@@ -306,6 +306,11 @@ def test_where_nothing_is_to_do_nothing_is_done() -> None:
     made = decided(found)
     assert moves(made) == []
     assert rule_of_cluster(made.rows) == "within_band"
+    assert (made.plan.figures["shedder"], made.plan.figures["placement"]) == ("Planner", "Planner")
+    shadow = decided({**found, "cycle": tables([], [], evenkeelPlanner="shadow")["cycle"]})
+    assert (shadow.plan.figures["shedder"], shadow.plan.figures["placement"]) == (
+        "ThresholdShedder", "LeastLongTermMessageRate",
+    )  # fmt: skip
 
 
 def test_noise_below_the_band_has_to_be_seen_twice() -> None:
