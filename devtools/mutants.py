@@ -141,7 +141,9 @@ class Mutants:
             called.clear()
             begun = time.process_time()
             sys.settrace(note)
-            is_passed = self.passes(item, None)  # each test makes its fixtures anew, and calls their functions
+            is_passed = self.passes(
+                item, None
+            )  # makes the fixtures of the test anew, so that their functions are noted, too
             sys.settrace(None)
             if is_passed:
                 self.seconds[at] = time.process_time() - begun

@@ -36,8 +36,8 @@ def until_signalled(work: Callable[[], _Result], stop: Callable[[], object]) -> 
         while not result.done():
             with suppress(TimeoutError):
                 result.exception(_TICK_SECONDS)
-            for _ in signals[:]:
-                del signals[0]
+            while signals:
+                signals.pop()
                 stop()
     finally:
         for number, former in before.items():

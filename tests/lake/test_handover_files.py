@@ -20,7 +20,7 @@ RUN = "backfill__../../etc é"
 
 
 def taken(text: str, *lakes: Path) -> Handover:
-    """What is read where these lakes are configured: the one in the text, unless others are given."""
+    """The hand-over that is read from a text. `lakes`: those configured, by default the one that the text names."""
     named = [str(lake) for lake in lakes] or [json.loads(text)["lake"]]
     return handover_files.taken(text, LakeMap(tuple(ConfiguredLake(str(n), lake) for n, lake in enumerate(named))))
 

@@ -1,4 +1,4 @@
-"""What upkeep would do, from a table's files alone: no Spark."""
+"""The work that upkeep plans, from the files of a table. No Spark is needed."""
 
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path

