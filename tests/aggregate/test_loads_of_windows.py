@@ -26,13 +26,11 @@ def test_a_cycle_that_cannot_be_summed_up_ends_the_window_with_its_name() -> Non
         {**cycle, "steering": '{"unreadable"'} if cycle["cycle_at"] == moments[1] else cycle for cycle in rows["cycle"]
     ]
     rows = {**rows, "cycle": broken, "topic_hashes": [], STATE: []}
-    made = decide_cycles(KEY, rows, parameters={"is_window": True})
+    made = decide_cycles(KEY, rows)
     assert {row["cycle_at"] for row in made["bundle_load"]} == {moments[0]}
     (failure,) = made[FAILURES]
     assert failure["cycle_at"] == moments[1]
     assert failure["error"].startswith("JSONDecodeError: ")
-    with pytest.raises(json.JSONDecodeError):
-        decide_cycles(KEY, rows, parameters={"is_window": False})
 
 
 def test_a_defect_of_the_split_rule_is_told_as_one_of_that_rule(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,7 +41,7 @@ def test_a_defect_of_the_split_rule_is_told_as_one_of_that_rule(monkeypatch: pyt
         raise KeyError("no such figure")
 
     monkeypatch.setattr(split_round, "decide", decide_wrong)
-    made = decide_cycles(KEY, {**rows, "topic_hashes": [], STATE: []}, parameters={"is_window": True})
+    made = decide_cycles(KEY, {**rows, "topic_hashes": [], STATE: []})
     assert made[FAILURES] == [
         {"cycle_at": moments[0], "error": "in the rule of plan_splits: KeyError: 'no such figure'"}
     ]
@@ -68,7 +66,7 @@ def test_a_wish_that_topics_let_through_ends_the_averages_though_the_bundle_is_o
     (bundle,) = first.bundles()
     none_loaded: dict[str, list[int]] = {"loaded_hashes": [], "loaded_rates": [], "loaded_throughputs": []}
     rows["topic_hashes"] = [{"cycle_at": first.cycle().cycle_at, "bundle": bundle, "hashes": hashes, **none_loaded}]
-    made = decide_cycles(KEY, rows, parameters={"is_window": True})
+    made = decide_cycles(KEY, rows)
     assert [row["long_samples"] for row in made["bundle_load"]] == [1, samples]
 
 

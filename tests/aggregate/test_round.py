@@ -60,7 +60,7 @@ def test_cycles_fold_in_any_cuts_to_the_rows_of_each_alone(seed: int, count: int
         part = piece(rows, moments[begin:end], recorded)
         for given_rows in part.values():
             dice.shuffle(given_rows)
-        for table, found in decide_cycles(KEY, part, parameters={"is_window": True}).items():
+        for table, found in decide_cycles(KEY, part).items():
             made[table] += found
     for table in OUTPUTS:
         assert made[table] == [row for at in moments for row in recorded[at][table]]
@@ -81,7 +81,7 @@ def test_a_bundle_whose_split_was_asked_for_begins_anew_in_the_next_cycle_of_a_f
 
 
 def test_the_rows_are_in_the_form_in_which_they_are_read_back() -> None:
-    made = decide_cycles(KEY, rows_of(*some_cycles(random.Random(3), 3)), parameters={"is_window": True})
+    made = decide_cycles(KEY, rows_of(*some_cycles(random.Random(3), 3)))
     for table in OUTPUTS:
         assert made[table]
         for row in made[table]:

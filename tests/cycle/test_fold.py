@@ -73,7 +73,6 @@ def in_a_window(
     asked: Sequence[Row], observed: Rows, recorded: Sequence[Row], *, planner: str = "off", looks_ahead: bool = True
 ) -> Decided:
     """What the tasks write of these cycles, each task reading what the one before it wrote."""
-    parameters = {"is_window": len(asked) > 1}
     moments = {row["cycle_at"] for row in asked}
     rows: dict[str, Sequence[Row]] = {t: [r for r in own if r["cycle_at"] in moments] for t, own in observed.items()}
     rows |= {"cycle": with_settings_once(asked), "topic_hashes": (), "split_decisions": (), "unload_decisions": ()}
@@ -89,14 +88,14 @@ def in_a_window(
 
     state = [*recorded]
     plan_splits = split_round.decide_cycles if planner == "off" else split_round.decide_and_plan_cycles
-    take(plan_splits(KEY, {**rows, STATE: state}, parameters=parameters))
+    take(plan_splits(KEY, {**rows, STATE: state}))
     given_shed = {**rows, STATE: [*recorded, *within(written, moments)]}
     if looks_ahead:
-        take(shed_round.decide_cycles(KEY, given_shed, parameters=parameters))
+        take(shed_round.decide_cycles(KEY, given_shed))
     else:
-        take(fold((shed_round.SHED,), KEY, given_shed, **parameters))
-    take(place_round.decide_cycles(KEY, {**rows, STATE: [*recorded, *within(written, moments)]}, parameters=parameters))
-    made = plan_round.decide_cycles(KEY, rows, parameters=parameters)
+        take(fold((shed_round.SHED,), KEY, given_shed))
+    take(place_round.decide_cycles(KEY, {**rows, STATE: [*recorded, *within(written, moments)]}))
+    made = plan_round.decide_cycles(KEY, rows)
     take(made)
     return {**written, "plan": made["plan"]}
 
@@ -164,8 +163,8 @@ def test_all_bundles_are_chosen_that_any_state_could_choose(seed: int) -> None:
         rows = {t: [r for r in own if r["cycle_at"] == cycle["cycle_at"]] for t, own in observed.items()}
         rows |= {"cycle": [cycle], "topic_hashes": [], STATE: answers[number - 1][whole.STATE] if number else []}
         one, any_ = (
-            {row["bundle"] for row in split_round.choose_cycles(KEY, rows, parameters={"is_window": way})["chosen"]}
-            for way in (False, True)
+            {row["bundle"] for row in choose(KEY, rows)["chosen"]}
+            for choose in (split_round.choose, split_round.choose_any)
         )
         assert one <= any_
         chosen += len(one)
@@ -183,9 +182,9 @@ def test_in_a_window_all_bundles_are_chosen_that_the_planner_could_want(shedder:
         state = [as_read("strategy_state", row) for row in rows_of(memory)]
         stamp = {"cluster": "lab", "cycle_at": cycle["predecessor_cycle_at"]}
         found = []
-        for is_window, known in ((False, state), (True, [])):
+        for choose, known in ((split_round.choose, state), (split_round.choose_any, [])):
             given = {**rows, "cycle": [cycle], "topic_hashes": [], STATE: [{**row, **stamp} for row in known]}
-            made = split_round.choose_cycles(KEY, given, parameters={"is_window": is_window})
+            made = fold((Round(choose),), KEY, given)
             found.append({row["bundle"] for row in made["chosen"]})
         if cycle["predecessor_cycle_at"] is not None:
             assert found[0] <= found[1]
@@ -217,7 +216,7 @@ def cycle(at: int, before: int | None) -> Row:
 def seen(cycles: Sequence[Row], values: Sequence[float | None], recorded: Mapping[int, float], **more: Any) -> Decided:
     figures = [{"cycle_at": at, "value": value} for at, value in zip(AT, values, strict=False)]
     state = [{"cycle_at": AT[at], "value": value} for at, value in recorded.items()]
-    return fold((Round(counted),), KEY, {"cycle": cycles, "figures": figures, STATE: state}, is_window=True, **more)
+    return fold((Round(counted),), KEY, {"cycle": cycles, "figures": figures, STATE: state}, **more)
 
 
 def test_a_round_sees_rows_of_its_cycle_and_what_its_predecessor_left() -> None:
@@ -229,13 +228,10 @@ def test_a_round_sees_rows_of_its_cycle_and_what_its_predecessor_left() -> None:
     ]
 
 
-def test_an_error_ends_a_window_and_tells_where_and_stops_a_run_of_one_cycle_each() -> None:
+def test_an_error_ends_a_cluster_and_tells_where() -> None:
     found = seen([cycle(0, None), cycle(1, 0), cycle(2, 1)], [1.0, None, 1.0], {})
     assert [row["cycle_at"] for row in found["seen"]] == [AT[0]]
     assert found[FAILURES] == [{"error": "ZeroDivisionError: a figure", "cycle_at": AT[1]}]
-    rows = {"cycle": [cycle(0, None)], "figures": [{"cycle_at": AT[0], "value": None}], STATE: []}
-    with pytest.raises(ZeroDivisionError):
-        fold((Round(counted),), KEY, rows, is_window=False)
 
 
 def test_with_recorded_rows_no_round_goes_on_from_what_is_decided_here() -> None:
@@ -259,8 +255,9 @@ def test_with_recorded_rows_no_round_goes_on_from_what_is_decided_here() -> None
     found = fold(rounds, KEY, rows, as_recorded=True)
     assert [row["before"] for row in found["seen"]] == [0.0, 7.0, 0.0]
     assert [row["seen"] for row in found["told"]] == [[10], [11], [12]]
-    with pytest.raises(AssertionError):
-        fold(rounds, KEY, rows, is_window=False)
+    assert fold(rounds, KEY, rows)[FAILURES] == [
+        {"error": "in the rule of place: AssertionError: nothing goes on from this", "cycle_at": AT[0]}
+    ]
     found = fold(rounds[:2], KEY, rows)
     assert [row["seen"] for row in found["told"]] == [[1], [1], [1]]
     assert [row["before"] for row in found["seen"]] == [0.0, 8.0, 9.0]

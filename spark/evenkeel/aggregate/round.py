@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any
 
 from evenkeel.aggregate.broker_load import broker_rows, reports_once
 from evenkeel.aggregate.bundle_load import Heir, Known, Owners, bundle_rows, bundles_of, namespaces_in_force
@@ -113,7 +112,7 @@ SPLITS_AHEAD = replace(
 )
 
 
-def decide_cycles(key: Row, rows: Rows, *, parameters: Mapping[str, Any]) -> Decided:
+def decide_cycles(key: Row, rows: Rows) -> Decided:
     """Make the loads of every cycle of a cluster (`fold`); `rows` of a window also hold the inputs of the split rule.
 
     Pulsar 4.x resets the averages of a bundle when it splits it. The split itself depends on the averages of the
@@ -121,4 +120,4 @@ def decide_cycles(key: Row, rows: Rows, *, parameters: Mapping[str, Any]) -> Dec
     """
     texts = {cycle["settings"] for cycle in rows["cycle"]} - {None}
     forgets = any(settings_in(text).generation == FORGETTING for text in texts)
-    return fold((LOADS, SPLITS_AHEAD) if forgets else (LOADS,), key, rows, **parameters)
+    return fold((LOADS, SPLITS_AHEAD) if forgets else (LOADS,), key, rows)

@@ -7,6 +7,7 @@ or was just decided in this process.
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +19,8 @@ from evenkeel.cycle.reading import Decided, Row, Rows
 from evenkeel.lake.plain_rows import as_read, types_of
 from evenkeel.spark.row_order import content_order
 from evenkeel.spark.rows import cells
+
+log = logging.getLogger(__name__)
 
 FRAME = "frame"
 THE_CLUSTER = "cluster"
@@ -108,13 +111,11 @@ class Round:
     ahead_of: str | None = None
 
 
-def fold(
-    rounds: Sequence[Round], key: Row, rows: Rows, *, is_window: bool = True, as_recorded: bool = False
-) -> Decided:
+def fold(rounds: Sequence[Round], key: Row, rows: Rows, *, as_recorded: bool = False) -> Decided:
     """Return the rows that the rounds decide for every cycle of `rows["cycle"]`; rows without a `cycle_at` get it.
 
-    It takes the arguments of `cycles_decided`. In a window, an error ends the fold with a row of `FAILURES`, since
-    later cycles rest on the failed one. If the run has one cycle per cluster, the error is raised.
+    It takes the arguments of `cycles_decided`. An error ends the fold with a row of `FAILURES`: later cycles rest on
+    the failed one, other clusters do not.
     """
     decided: Decided = {}
     moments, done = sorted(str(cycle["cycle_at"]) for cycle in rows["cycle"]), 0
@@ -126,8 +127,7 @@ def fold(
                 )
             done += 1
     except Exception as error:
-        if not is_window:
-            raise
+        log.exception("%s at %s", key["cluster"], moments[done])
         decided[FAILURES] = [{"cycle_at": moments[done], "error": _error_line(error)}]
     return decided
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 DecideCycles = Callable[..., Decided]
-"""A round over the cycles of a cluster: called with the key, its rows and `parameters` (`is_window`); see `fold`."""
+"""A round over the cycles of a cluster: called with the key, its rows and `parameters` if there are any."""
 
 
 class RoundInputs:
@@ -235,17 +235,15 @@ def decide_rounds(
 ) -> tuple[Made, Handover]:
     """Run `decide` for the cycles of every cluster and return its rows by output: tables by name, or schemas.
 
-    In a window, a cycle whose round raised an error is marked as failed in the returned hand-over. The cycles after it
-    are left out, since they rest on it; they have no rows. In a run of one cycle per cluster the error is raised, as
-    DecideFailed.
+    A cycle whose round raised an error is marked as failed in the returned hand-over. The cycles after it are left out,
+    since they rest on it; they have no rows. If a run of one cycle per cluster decides none, it raises DecideFailed.
     """
     types = outputs if isinstance(outputs, Mapping) else {name: TABLES[name].body_type() for name in outputs}
-    is_window = handover.is_window()
-    types = {**types, FAILURES: schema_of(FAILURES_TYPE)} if is_window else types
-    decided = decide_clusters(inputs, frames.cycle_rows(handover), decide, types, {"is_window": is_window})
-    if not is_window:
-        return decided, handover
+    types = {**types, FAILURES: schema_of(FAILURES_TYPE)}
+    decided = decide_clusters(inputs, frames.cycle_rows(handover), decide, types)
     failed = {(row["cluster"], row["cycle_at"]): row["error"] for row in decided.rows(FAILURES)}
+    if failed and not handover.is_window() and len(failed) == len(handover.open_cycles()):
+        raise DecideFailed("; ".join(f"{cluster}: {failed[cluster, at]}" for cluster, at in sorted(failed)))
     return decided, without_failed(handover, failed, task)
 
 
@@ -254,7 +252,7 @@ def decide_clusters(
     cycles: Sequence[Row],
     decide: DecideCycles,
     outputs: Mapping[str, StructType],
-    parameters: Mapping[str, Any],
+    parameters: Mapping[str, Any] | None = None,
 ) -> Made:
     """Run `decide` with these parameters once for each cluster of `cycles` (`frames.cycle_rows`).
 
@@ -280,11 +278,12 @@ def _decided(
     rows: Mapping[str, Sequence[Row]],
     decide: DecideCycles,
     outputs: Mapping[str, StructType],
-    parameters: Mapping[str, Any],
+    parameters: Mapping[str, Any] | None,
 ) -> dict[str, pa.Table]:
     """Return the results of `decide` for each cluster in turn; raises DecideFailed as `grouped_map` does."""
     columns = {table: columns_of(schema, table) for table, schema in outputs.items()}
     results = {table: [_as_arrow(table, kinds, [], {})] for table, kinds in columns.items()}
+    given = {} if parameters is None else {"parameters": dict(parameters)}
     by_cluster: dict[str, dict[str, list[Row]]] = {}
     for kind, its_rows in rows.items():
         for row in its_rows:
@@ -292,7 +291,7 @@ def _decided(
     for cluster, cluster_rows in sorted(by_cluster.items()):
         key = {"cluster": cluster}
         try:
-            answer = decide(key, cluster_rows, parameters=dict(parameters))
+            answer = decide(key, cluster_rows, **given)
             unknown = ", ".join(sorted(answer.keys() - columns.keys()))
             if unknown:
                 path = import_path(decide)

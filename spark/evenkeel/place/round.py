@@ -41,9 +41,9 @@ def decide(key: Row, rows: Rows) -> Decided:
     return reading.by_manager(rows, decide_modular, decide_extensible)(key, rows)
 
 
-def decide_cycles(key: Row, rows: Rows, *, parameters: Mapping[str, Any]) -> Decided:
+def decide_cycles(key: Row, rows: Rows) -> Decided:
     """Place in every cycle of a cluster (`fold`)."""
-    return fold((PLACE,), key, rows, **parameters)
+    return fold((PLACE,), key, rows)
 
 
 def decide_remembering(key: Row, rows: SharedRows) -> Decided:

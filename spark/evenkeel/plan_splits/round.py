@@ -68,9 +68,9 @@ def choose(key: Row, rows: Rows) -> Decided:
     return reading.by_manager(rows, choose_modular, choose_extensible)(key, rows)
 
 
-def decide_cycles(key: Row, rows: Rows, *, parameters: Mapping[str, Any]) -> Decided:
+def decide_cycles(key: Row, rows: Rows) -> Decided:
     """Decide on splits in every cycle of a cluster (`fold`)."""
-    return fold((SPLITS,), key, rows, **parameters)
+    return fold((SPLITS,), key, rows)
 
 
 def decide_and_plan(key: Row, rows: Rows) -> Decided:
@@ -86,20 +86,20 @@ def decide_and_plan(key: Row, rows: Rows) -> Decided:
     return {**decided, **planned, REMEMBERED: [*decided[REMEMBERED], *planned[REMEMBERED]]}
 
 
-def decide_and_plan_cycles(key: Row, rows: Rows, *, parameters: Mapping[str, Any]) -> Decided:
+def decide_and_plan_cycles(key: Row, rows: Rows) -> Decided:
     """Decide on splits and plan in every cycle of a cluster (`fold`)."""
-    return fold((Round(decide_and_plan),), key, rows, **parameters)
+    return fold((Round(decide_and_plan),), key, rows)
 
 
-def choose_cycles(key: Row, rows: Rows, *, parameters: Mapping[str, Any]) -> Decided:
+def choose_cycles(key: Row, rows: Rows) -> Decided:
     """`choose` for every cycle of a cluster. Which bundles the extensible manager or the planner looks into depends on
-    the cuts of earlier cycles, and those on topics. So in a window all bundles are chosen that they may look into,
-    whatever the state.
+    the cuts of earlier cycles, and those on topics. So of several cycles all bundles are chosen that they may look
+    into, whatever the state.
     """
-    return fold((Round(_choose_any if parameters["is_window"] else choose),), key, rows, **parameters)
+    return fold((Round(choose if len(rows["cycle"]) == 1 else choose_any),), key, rows)
 
 
-def _choose_any(key: Row, rows: Rows) -> Decided:
+def choose_any(key: Row, rows: Rows) -> Decided:
     if reading.the_cycle(rows)["manager"] == reading.EXTENSIBLE:
         settings, reports = reading.settings_of(rows), reading.broker_reports(rows)
         chosen: dict[str, str | None] = {}

@@ -60,9 +60,9 @@ def decide(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
 PLAN = Round(decide, carries={})
 
 
-def decide_cycles(key: Row, rows: Rows, *, parameters: Mapping[str, Any]) -> Decided:
+def decide_cycles(key: Row, rows: Rows) -> Decided:
     """Plan every cycle of a cluster (`fold`)."""
-    return fold((PLAN,), key, rows, **parameters)
+    return fold((PLAN,), key, rows)
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ SHED = Round(decide, ("unload_decisions",))
 PLACE_AHEAD = replace(PLACE, ahead_of="place")
 
 
-def decide_cycles(key: Row, rows: Rows, *, parameters: Mapping[str, Any]) -> Decided:
+def decide_cycles(key: Row, rows: Rows) -> Decided:
     """Shed in every cycle of a cluster (`fold`).
 
     With evenkeelAssumeUnloadsSucceed shedding reads the assumptions of the previous cycle's placement. In a window
@@ -42,7 +42,7 @@ def decide_cycles(key: Row, rows: Rows, *, parameters: Mapping[str, Any]) -> Dec
     """
     texts = {cycle["settings"] for cycle in rows["cycle"]} - {None}
     assumes = any(settings_in(text).evenkeelAssumeUnloadsSucceed for text in texts)
-    return fold((SHED, PLACE_AHEAD) if assumes else (SHED,), key, rows, **parameters)
+    return fold((SHED, PLACE_AHEAD) if assumes else (SHED,), key, rows)
 
 
 def decide_modular(key: Row, rows: Rows) -> dict[str, list[dict[str, Any]]]:
