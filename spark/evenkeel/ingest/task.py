@@ -34,6 +34,7 @@ from evenkeel.ingest.ingest_frames import (
     settings_frame,
     topic_frames,
 )
+from evenkeel.ingest.isolation_matches import Known, add_matches
 from evenkeel.ingest.snapshot_intake import (
     SettingsInForce,
     SnapshotIntake,
@@ -64,17 +65,17 @@ _PIECE = 4
 def run(spark: SparkSession, handover: Handover) -> Handover:
     """Take in the snapshots of all open cycles and return the hand-over with the writes; see the module's text."""
     small, outcomes = SmallRows(spark, (*_SMALL_TABLES, QUOTAS, RAW)), _Told()
-    intakes = _taken_in(handover, small, outcomes)
+    intakes = _taken_in(spark, handover, small, outcomes)
     frames = _frames(spark, intakes, small)
     handover = _remembering(handover, outcomes, frames, spark)
     settled = _settled(handover, intakes)
     return settled.with_writes(Lake(handover.lake).append(spark, frames, handover=settled, task="ingest"))
 
 
-def _taken_in(handover: Handover, small: SmallRows, outcomes: _Told) -> list[SnapshotIntake]:
+def _taken_in(spark: SparkSession, handover: Handover, small: SmallRows, outcomes: _Told) -> list[SnapshotIntake]:
     """Read the snapshots of all open cycles. In a window rows are sent on as they come."""
     cycles, in_pieces = handover.open_cycles(), handover.is_window()
-    snapshots, in_force = SnapshotsOfRun(cycles), SettingsInForce()
+    snapshots, in_force, matches = SnapshotsOfRun(cycles), SettingsInForce(), Known()
     intakes: list[SnapshotIntake] = []
     held: list[SnapshotIntake] = []
     for cycle in cycles:
@@ -84,9 +85,11 @@ def _taken_in(handover: Handover, small: SmallRows, outcomes: _Told) -> list[Sna
         leave_out_the_largest([intake] if in_pieces else held)
         if in_pieces and sum(intake_held.held for intake_held in held) > intake.limits.bytes_of("run_mib") // _PIECE:
             outcomes.look(held)
+            add_matches(spark, held, matches)
             small.send(held)
             held.clear()
     outcomes.look(held)
+    add_matches(spark, held, matches)
     return intakes
 
 

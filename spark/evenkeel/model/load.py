@@ -6,7 +6,7 @@ Rates are msg/s, throughputs byte/s, times epoch milliseconds. Brokers are named
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import chain
@@ -172,12 +172,18 @@ class LoadData:
 
 @dataclass(frozen=True, slots=True)
 class IsolationPolicy:
-    """Brokers that may serve some namespaces: regular expressions over names (Pulsar: NamespaceIsolationData)."""
+    """Brokers that may serve some namespaces: regular expressions over names (Pulsar: NamespaceIsolationData).
+
+    `matched`: list of expressions (`namespaces`, `primary`, `secondary`) -> for each of them the names that Java
+    matches, None if Java refuses it. Without it Python's engine is asked: for lakes that do not have it, and golden
+    cases.
+    """
 
     namespaces: tuple[str, ...]
     primary: tuple[str, ...] = ()
     secondary: tuple[str, ...] = ()
     min_available: int = 1
+    matched: Mapping[str, Sequence[Sequence[str] | None]] | None = None
 
 
 @dataclass(frozen=True, slots=True)

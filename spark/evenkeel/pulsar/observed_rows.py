@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from evenkeel.pulsar.answers import Kind, Members, Rejection, read_text
+from evenkeel.pulsar.answers import Kind, Members, Rejection, excerpt, read_text
 from evenkeel.pulsar.broker_reports import (
     REPORTED,
     ObservedBroker,
@@ -21,6 +21,7 @@ from evenkeel.pulsar.snapshot import Row, SnapshotView, generation_of, manager_o
 
 NO_BROKERS = "no_brokers"
 NO_BROKER_ANSWERED = "no_broker_answered"
+UNREADABLE_POLICY = "unreadable_policy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,12 +275,31 @@ def _domains(view: SnapshotView) -> dict[str, list[str]] | None:
 
 
 def _isolation(view: SnapshotView) -> str | None:
-    """Return the JSON of the isolation policies; Pulsar answers 404 until the first one is made."""
-    answer = view.own.about(Kind.ISOLATION, view.cluster)
-    reading = view.json(answer, dict, POLICIES, nothing_at=(404,))
-    if reading.is_read and answer is not None:
-        return answer.body
-    return "{}" if reading.outcome == "nothing" else None
+    """Return the JSON of the isolation policies that can be read; Pulsar answers 404 until the first one is made."""
+    reading = view.json(view.own.about(Kind.ISOLATION, view.cluster), dict, POLICIES, nothing_at=(404,))
+    if not reading.is_read:
+        return "{}" if reading.outcome == "nothing" else None
+    policies = {}
+    for name, body in sorted(reading.value.items()):
+        try:
+            policies[name] = _policy(body)
+        except (TypeError, ValueError, AttributeError) as error:
+            place, record = f"isolation policy {name}", json.dumps(body, ensure_ascii=False)
+            reason = f"{place}: {error}; it is left out, the others count: set it anew, or delete it"
+            view.rejections.append(Rejection(POLICIES, place, UNREADABLE_POLICY, reason, excerpt(record)))
+    return json.dumps(policies, ensure_ascii=False, sort_keys=True)
+
+
+def _policy(body: Any) -> dict[str, Any]:
+    """Return a policy's lists of expressions, and the least number of available primary brokers."""
+    if not isinstance(body, dict):
+        raise TypeError(f"it is {json.dumps(body)[:60]} where an object is due")
+    policy: dict[str, Any] = {name: body.get(name) or [] for name in ("namespaces", "primary", "secondary")}
+    for name, texts in policy.items():
+        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+            raise TypeError(f"its {name} are {json.dumps(texts)[:60]} where a list of texts is due")
+    parameters = (body.get("auto_failover_policy") or {}).get("parameters") or {}
+    return {**policy, "min_available": int(parameters.get("min_limit", 1))}
 
 
 def _differences(configurations: dict[str, dict[str, str]]) -> str | None:

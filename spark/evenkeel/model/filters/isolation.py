@@ -19,6 +19,8 @@ from evenkeel.model.load import BrokerReport, IsolationPolicy, Policies
 from evenkeel.settings import Settings
 
 _ALLOWED = "allowed"
+_Matches = Callable[[str], object]
+"""Return a true value for a name that a regular expression matches whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +34,9 @@ class Allowed:
 @dataclass(frozen=True, slots=True)
 class _Compiled:
     name: str
-    namespaces: tuple[re.Pattern[str], ...]
-    primary: tuple[re.Pattern[str], ...]
-    secondary: tuple[re.Pattern[str], ...]
+    namespaces: tuple[_Matches, ...]
+    primary: tuple[_Matches, ...]
+    secondary: tuple[_Matches, ...]
     min_available: int
 
 
@@ -143,21 +145,22 @@ def _names(broker: str, settings: Settings) -> tuple[str, ...]:
     return (host, broker) if settings.generation == "5.0" else (host,)
 
 
-def _any(patterns: tuple[re.Pattern[str], ...], names: tuple[str, ...]) -> bool:
-    return any(pattern.fullmatch(name) for pattern in patterns for name in names)
+def _any(patterns: tuple[_Matches, ...], names: tuple[str, ...]) -> bool:
+    return any(matches(name) for matches in patterns for name in names)
 
 
 def _compile(name: str, policy: IsolationPolicy) -> _Compiled:
-    try:
-        return _Compiled(
-            name,
-            tuple(re.compile(x, re.ASCII) for x in policy.namespaces),
-            tuple(re.compile(x, re.ASCII) for x in policy.primary),
-            tuple(re.compile(x, re.ASCII) for x in policy.secondary),
-            policy.min_available,
-        )
-    except re.error as error:
-        raise BadInput(f"isolation policy {name!r} has a regular expression that cannot be read: {error}") from None
+    """Take the matches on record, else those of Python's engine. What Java refuses matches nothing."""
+    lists: dict[str, tuple[_Matches, ...]] = {}
+    for role in ("namespaces", "primary", "secondary"):
+        if policy.matched is not None:
+            lists[role] = tuple(frozenset(names or ()).__contains__ for names in policy.matched[role])
+            continue
+        try:
+            lists[role] = tuple(re.compile(text, re.ASCII).fullmatch for text in getattr(policy, role))
+        except re.error as error:
+            raise BadInput(f"isolation policy {name!r} has a regular expression that cannot be read: {error}") from None
+    return _Compiled(name, **lists, min_available=policy.min_available)
 
 
 # Kind of policy that a namespace is under (Pulsar: IsolationPoliciesHelper, AntiAffinityGroupPolicyHelper).
