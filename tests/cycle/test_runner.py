@@ -9,6 +9,7 @@ import pytest
 from evenkeel.cycle import frames, runner
 from evenkeel.cycle.runner import Made, RoundInputs, decide_rounds
 from evenkeel.errors import DecideFailed
+from evenkeel.handover import FAILED, OPEN, Handover
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
 from tests.lake.states import handover, states
@@ -28,7 +29,7 @@ def lake(spark, tmp_path_factory) -> Lake:
     return made
 
 
-def decided(spark, lake: Lake, decide: Any, clusters: tuple[str, ...] = ("east", "west")) -> Made:
+def decided(spark, lake: Lake, decide: Any, clusters: tuple[str, ...] = ("east", "west")) -> tuple[Made, Handover]:
     """What rounds come to that are given some rows."""
     given = handover(lake.root, *clusters)
     rows = [(name, f"b{n}", value) for name in clusters for n, value in enumerate(VALUES)]
@@ -36,15 +37,14 @@ def decided(spark, lake: Lake, decide: Any, clusters: tuple[str, ...] = ("east",
         lake.append(spark, {STATE.name: states(spark, *rows)}, handover=given, task="plan_splits")
     )
     inputs = RoundInputs(spark, lake, given, STATE.name)
-    made, _ = decide_rounds(given, inputs, decide, [STATE.name], "shed")
-    return made
+    return decide_rounds(given, inputs, decide, [STATE.name], "shed")
 
 
 def test_both_give_the_same_rows(spark, lake, monkeypatch: pytest.MonkeyPatch) -> None:
     found = {}
     for most in (frames.MOST_HERE, 0):
         monkeypatch.setattr(frames, "MOST_HERE", most)
-        made = decided(spark, lake, deciders.remembered)
+        made, _ = decided(spark, lake, deciders.remembered)
         given = handover(lake.root, "east", "west")
         writes = lake.append(spark, made.frames([STATE.name]), handover=given, task="shed")
         found[most] = [(write.cluster, write.rows, rows_digest(lake.root, write)) for write in writes]
@@ -64,6 +64,18 @@ def test_both_tell_an_error_in_the_same_words(spark, lake, monkeypatch: pytest.M
         told.append(str(error.value))
     assert told[0] == told[1]
     assert decide.__name__ in told[0]
+
+
+@pytest.mark.parametrize("most", [frames.MOST_HERE, 0])
+def test_an_error_of_a_rule_stays_with_its_cluster(spark, lake, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    monkeypatch.setattr(frames, "MOST_HERE", most)
+    made, left = decided(spark, lake, deciders.refusing_east)
+    assert {row["cluster"] for row in made.rows(STATE.name)} == {"west"}
+    east, west = left.cycles
+    assert (east.status, west.status) == (FAILED, OPEN)
+    assert east.reason == f"shed failed: ValueError: cannot decide on {len(VALUES)} rows"
+    with pytest.raises(DecideFailed, match=r"east: ValueError: cannot decide .*; west: ValueError: "):
+        decided(spark, lake, deciders.refusing_each)
 
 
 def test_rows_without_files_are_fetched_and_what_spark_computes_is_decided_by_workers(

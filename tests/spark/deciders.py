@@ -4,6 +4,7 @@ import struct
 from collections.abc import Mapping
 from typing import Any
 
+from evenkeel.cycle.fold import Round, fold
 from evenkeel.errors import BadInput
 
 Rows = list[dict[str, Any]]
@@ -58,7 +59,7 @@ def stray(key: Mapping[str, object], rows: Group) -> Group:
     return {"elsewhere": []}
 
 
-def remembered(key: Mapping[str, object], rows: Group, *, parameters: Mapping[str, Any]) -> Group:
+def remembered(key: Mapping[str, object], rows: Group) -> Group:
     """The rows of a table of state, as they came, but for the stamp of a write."""
     return {"strategy_state": [_unstamped(row) for row in rows["strategy_state"]]}
 
@@ -67,13 +68,26 @@ def _unstamped(row: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in row.items() if name not in ("cycle_date", "write_id")}
 
 
-def refusing(key: Mapping[str, object], rows: Group, *, parameters: Mapping[str, Any]) -> Group:
+def refusing(key: Mapping[str, object], rows: Group) -> Group:
     raise ValueError(f"cannot decide on {len(rows['strategy_state'])} rows\nof which more is said here")
 
 
-def straying(key: Mapping[str, object], rows: Group, *, parameters: Mapping[str, Any]) -> Group:
+def straying(key: Mapping[str, object], rows: Group) -> Group:
     return {"elsewhere": []}
 
 
-def misfitting(key: Mapping[str, object], rows: Group, *, parameters: Mapping[str, Any]) -> Group:
+def misfitting(key: Mapping[str, object], rows: Group) -> Group:
     return {"strategy_state": [{**_unstamped(rows["strategy_state"][0]), "value": "much"}]}
+
+
+def refusing_east(key: Mapping[str, object], rows: Any) -> Any:
+    """A round that fails on one cluster, in the fold of the tasks."""
+    return fold((Round(_refusing_east),), key, rows)
+
+
+def refusing_each(key: Mapping[str, object], rows: Any) -> Any:
+    return fold((Round(refusing),), key, rows)
+
+
+def _refusing_east(key: Mapping[str, object], rows: Any) -> Any:
+    return refusing(key, rows) if key["cluster"] == "east" else remembered(key, rows)
