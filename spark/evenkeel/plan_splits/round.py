@@ -92,14 +92,15 @@ def decide_and_plan_cycles(key: Row, rows: Rows) -> Decided:
 
 
 def choose_cycles(key: Row, rows: Rows) -> Decided:
-    """`choose` for every cycle of a cluster. Which bundles the extensible manager or the planner looks into depends on
-    the cuts of earlier cycles, and those on topics. So of several cycles all bundles are chosen that they may look
-    into, whatever the state.
-    """
+    """Choose the bundles for every cycle of a cluster; without the cycle before, all that may be looked into."""
     return fold((Round(choose if len(rows["cycle"]) == 1 else choose_any),), key, rows)
 
 
 def choose_any(key: Row, rows: Rows) -> Decided:
+    """Return the bundles that the extensible manager or the planner may look into, whatever the state is.
+
+    Which ones they look into depends on the cuts of earlier cycles, and those on topics.
+    """
     if reading.the_cycle(rows)["manager"] == reading.EXTENSIBLE:
         settings, reports = reading.settings_of(rows), reading.broker_reports(rows)
         chosen: dict[str, str | None] = {}
