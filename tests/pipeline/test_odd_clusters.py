@@ -37,20 +37,26 @@ POLICIES: Mapping[str, Mapping[str, Any]] = {
     },
 }
 """Cluster -> its isolation policies, as its broker answers."""
+VIRTUAL = "virtual_machines"
+"""A cluster whose brokers know no speed of their network cards, which are virtual."""
 
 
 @pytest.fixture(scope="module")
 def lake(spark: Any, tmp_path_factory: pytest.TempPathFactory, empty_lake: Callable[[Path], Path]) -> Path:
     folder = tmp_path_factory.mktemp("odd")
     lines = []
-    for name, policies in POLICIES.items():
+    for name in (*POLICIES, VIRTUAL):
         (folder / name).mkdir()
         file = folder / name / "0.json.gz"
         write_document(file, Shape(topics=24, bundles=6, brokers=3), n=0, finished_at=AT)
         body = json.loads(gzip.decompress(file.read_bytes()))
         for request in body["requests"]:
-            if policies and request["path"].endswith("/namespaceIsolationPolicies"):
-                request |= {"status": 200, "body": json.dumps(policies)}
+            if POLICIES.get(name) and request["path"].endswith("/namespaceIsolationPolicies"):
+                request |= {"status": 200, "body": json.dumps(POLICIES[name])}
+            if name == VIRTUAL and request["path"].endswith("/load-report"):
+                report = json.loads(request["body"])
+                report["bandwidthIn"]["limit"] = report["bandwidthOut"]["limit"] = -1000.0
+                request["body"] = json.dumps(report)
         file.write_bytes(gzip.compress(json.dumps(body).encode()))
         lines.append(f'[clusters.{name}]\nrecording = "{folder / name}"\n')
     (folder / "clusters.toml").write_text("\n".join(lines))
@@ -79,6 +85,12 @@ def test_a_policy_that_cannot_be_used_is_named_and_leaves_the_cluster_as_it_is(l
     assert told["rule"] == ("refused_expression" if cluster == "bad_range" else "unreadable_policy")
     (name,) = POLICIES[cluster]
     assert told["place"].startswith(f"isolation policy {name}")
+
+
+def test_a_limit_below_zero_is_an_unknown_limit(lake: Path) -> None:
+    loads = {row["broker"]: row for row in rows(lake, "broker_load", VIRTUAL)}
+    assert {(row["state"], row["bandwidth_in_percent"]) for row in loads.values()} == {("reported", 0.0)}
+    assert any(outcome == "placed" for _, outcome, _ in decided(lake, VIRTUAL))
 
 
 def test_expressions_mean_what_java_takes_them_for(lake: Path) -> None:
