@@ -223,3 +223,15 @@ def test_the_brokers_of_a_peer_cluster_are_none_of_ours() -> None:
     assert observe(cluster.view()).policies["brokers"] == ["b1:8080"]
     cluster.reply("/admin/v2/brokers/lab", ["b1:8080", "b9:8080"]).never_asked("/admin/v2/brokers")
     assert observe(cluster.view()).policies["brokers"] == ["b1:8080", "b9:8080"]
+
+
+@pytest.mark.parametrize("name", ["NoopLoadManager", "SimpleLoadManagerImpl"])
+def test_a_load_manager_that_is_not_supported_is_the_cause_that_is_told(name: str) -> None:
+    cluster = SmallCluster()
+    for broker in ("b1:8080", "b2:8080"):
+        cluster.reply(RUNTIME, {"loadManagerClassName": f"org.apache.pulsar.broker.loadbalance.{name}"}, broker=broker)
+        cluster.reply("/admin/v2/broker-stats/load-report", "", 204, broker=broker)
+    left_out = observe(cluster.view()).left_out
+    assert left_out is not None
+    assert (left_out.rule, left_out.record) == ("other_load_manager", name)
+    assert "ModularLoadManagerImpl or ExtensibleLoadManagerImpl" in left_out.reason

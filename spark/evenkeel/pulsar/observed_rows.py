@@ -15,6 +15,7 @@ from evenkeel.pulsar.broker_reports import (
     bundle_figures,
     leader_of,
     listed_brokers,
+    manager_classes,
 )
 from evenkeel.pulsar.quotas import QUOTAS, quotas_of
 from evenkeel.pulsar.snapshot import Row, SnapshotView, generation_of, manager_of_cluster
@@ -22,6 +23,11 @@ from evenkeel.pulsar.snapshot import Row, SnapshotView, generation_of, manager_o
 NO_BROKERS = "no_brokers"
 NO_BROKER_ANSWERED = "no_broker_answered"
 UNREADABLE_POLICY = "unreadable_policy"
+OTHER_MANAGER = "other_load_manager"
+_OTHER_MANAGERS = {
+    "NoopLoadManager": "a manager for a single broker, which never reports its load and never moves a bundle",
+    "SimpleLoadManagerImpl": "a manager whose reports and rules are not supported here",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +100,13 @@ def _left_out(view: SnapshotView, listed: list[str] | None, brokers: list[Observ
         fault = "its list of brokers is empty" if listed is not None else "no list of its brokers could be read"
         reason = f"{fault}: nothing is known of the cluster; check that a broker answers and take a new snapshot"
         return Rejection("cluster_policies", "list of brokers", NO_BROKERS, reason, answer.body if answer else None)
+    classes = {named.rpartition(".")[2] for broker in brokers for named in manager_classes(view, broker.name)[:1]}
+    if len(classes) == 1 and (other := classes.pop()) in _OTHER_MANAGERS:
+        reason = (
+            f"its brokers run {other}: {_OTHER_MANAGERS[other]}. Set loadManagerClassName to ModularLoadManagerImpl or "
+            "ExtensibleLoadManagerImpl in broker.conf and restart the brokers, or leave this cluster out"
+        )
+        return Rejection("cluster_policies", "load manager", OTHER_MANAGER, reason, other)
     if not any(broker.state == REPORTED for broker in brokers):
         states = ", ".join(f"{broker.name}: {broker.row['state_reason']}" for broker in brokers[:5])
         reason = (
