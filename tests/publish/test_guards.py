@@ -41,6 +41,7 @@ from tests.publish.situations import (
 
 SOON = ago(seconds=-90)
 THREE_MOVES = [moved(1, B3, hours=n) for n in (1, 2, 3)]
+HEARTBEAT = Command("split", f"pulsar/{B1}/0x00000000_0xffffffff", B1, cuts=1)
 WIDE = Command("split", "acme/web/0x00000000_0x40000000", B1, cuts=1)
 
 
@@ -83,6 +84,10 @@ HELD: list[tuple[str, Situation, dict[str, Any], str]] = [
     ("frozen_bundle", situation(unload(1)), {"evenkeelFrozenBundles": frozenset(["acme/web/0x00000000_0x20000000"])},
      "the bundle acme/web/0x00000000_0x20000000 is frozen."),
     ("frozen_broker", situation(split(1)), {"evenkeelFrozenBrokers": frozenset([B1])}, "the broker b1:8080 is frozen."),
+    ("own_namespace", situation(HEARTBEAT), {},
+     "it belongs to the broker b1:8080 itself, and its parts would stay there."),
+    ("own_namespace", situation(replace(HEARTBEAT, bundle=f"sla-monitor/lab/{B1}/0x00000000_0xffffffff")), {},
+     "it belongs to the broker b1:8080 itself,"),
     ("frozen_broker", situation(unload(1)), {"evenkeelFrozenBrokers": frozenset([B2])},
      "the broker b2:8080 is frozen."),
     ("one_command_per_bundle", situation(split(1), unload(1)), {},

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 
 from evenkeel.model.amounts import counted
-from evenkeel.model.bundles import namespace_of
+from evenkeel.model.bundles import broker_of, namespace_of
 from evenkeel.publish.guards.situation import (
     Cause,
     Command,
@@ -74,6 +74,12 @@ def gain_points(command: Command, situation: Situation) -> float | None:
     part = source.usage * share
     before = max(source.usage, destination.usage)
     return 100.0 * (before - max(source.usage - part, destination.usage + part))
+
+
+def futile(command: Command) -> Objection | None:
+    """Object to a split of a broker's own namespace: its bundles stay with the broker, and its load is the broker's."""
+    owner = broker_of(namespace_of(command.bundle)) if command.kind == "split" else None
+    return None if owner is None else Objection("own_namespace", words={"broker": owner})
 
 
 # Freezes by an operator: namespaces, bundles and brokers.
@@ -179,6 +185,7 @@ def _verb(o: Objection) -> str:
 
 
 CAUSES: Mapping[str, Cause] = {
+    "own_namespace": lambda o: f"it belongs to the broker {o.words['broker']} itself, and its parts would stay there",
     "frozen_namespace": lambda o: f"the namespace {o.words['namespace']} is frozen",
     "frozen_bundle": lambda o: f"the bundle {o.words['bundle']} is frozen",
     "frozen_broker": lambda o: f"the broker {o.words['broker']} is frozen",

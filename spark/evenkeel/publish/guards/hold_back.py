@@ -13,7 +13,16 @@ from dataclasses import dataclass
 
 from evenkeel.publish.guards import budgets, bundle_guards, cluster_wide
 from evenkeel.publish.guards.budgets import FITTING_FIRST, Budgets, too_heavy
-from evenkeel.publish.guards.bundle_guards import bounces, firsts, frozen, harmed, is_worth_it, orphaned, repeated
+from evenkeel.publish.guards.bundle_guards import (
+    bounces,
+    firsts,
+    frozen,
+    futile,
+    harmed,
+    is_worth_it,
+    orphaned,
+    repeated,
+)
 from evenkeel.publish.guards.cluster_wide import doubts, refusals
 from evenkeel.publish.guards.situation import Cause, Command, Objection, Situation, Verdict
 from evenkeel.settings import Settings
@@ -34,9 +43,9 @@ def hold_back(situation: Situation, settings: Settings) -> Guarded:
     An objection to the whole cluster holds every command back. Else each command is checked in the order of the plan,
     manual requests first: a request is used up by the cycle that takes it, while a strategy repeats its commands.
     Bundles of emptied brokers come next, since a strategy that always has something to move would hold them up. Of
-    several objections the first one is named, in this order: freezes, past harm, other commands of the plan, uncertain
-    data, bounces, and then budgets. A command that by itself exceeds the traffic budget is checked last, unless
-    evenkeelMovedTrafficOrder differs: it may go alone if nothing else has a place.
+    several objections the first one is named, in this order: splits that change nothing, freezes, past harm, other
+    commands of the plan, uncertain data, bounces, and then budgets. A command that by itself exceeds the traffic
+    budget is checked last, unless evenkeelMovedTrafficOrder differs: it may go alone if nothing else has a place.
     """
     commands = situation.commands
     if not settings.evenkeelGuardsEnabled or not commands:
@@ -107,6 +116,7 @@ class _Review:
         commands = self._situation.commands
         command = commands[index]
         objections = (
+            futile(command),
             frozen(command, self._settings),
             harmed(command, self._situation, self._settings),
             repeated(index, commands, self._first),
