@@ -55,10 +55,9 @@ def store(lake: str) -> dict[str, str | None] | None:
     name = os.environ.get(CONNECTION_VARIABLE)
     if not name or not is_object_store(lake):
         return None
-    from evenkeel.airflow.credentials import store_from_airflow
+    from evenkeel.airflow.credentials import store_words
 
-    store = store_from_airflow(name)
-    return None if store is None else store.words()
+    return store_words(name)
 
 
 def _variable() -> str | None:

@@ -70,7 +70,7 @@ def _pairs(lines: Sequence[tuple[int, str]], field: str) -> dict[str, str]:
     for number, line in lines:
         key, equals, value = line.partition("=")
         if not equals or not key.strip():
-            raise BadInput(f"{field}, line {number}: {line[:80]!r} is not KEY = VALUE")
+            raise BadInput(f"{field}, line {number} is not KEY = VALUE")
         if key.strip() in pairs:
             raise BadInput(f"{field}, line {number}: {key.strip()[:80]!r} is set twice")
         pairs[key.strip()] = _plain(value.strip())
@@ -91,7 +91,7 @@ def _variants(lines: Sequence[tuple[int, str]]) -> dict[str, dict[str, str]]:
         name, colon, text = line.partition(":")
         name = name.strip()
         if not colon or not name or not text.strip():
-            raise BadInput(f"Variants, line {number}: {line[:80]!r} is not NAME: KEY=VALUE, KEY=VALUE")
+            raise BadInput(f"Variants, line {number} is not NAME: KEY=VALUE, KEY=VALUE")
         if name in variants:
             raise BadInput(f"Variants, line {number}: two variants are called {name[:80]!r}")
         pairs = pairs_in(",".join(part.strip() for part in text.split(",")))

@@ -237,7 +237,7 @@ def _connection(environment: Mapping[str, str]) -> S3Connection:
     connection = _resolve(name) if _resolve is not None else None
     if connection is None:
         raise SettingsError(
-            f"{CONNECTION_VARIABLE} names the connection {name!r}, which is unknown: make it in Airflow, or "
+            f"{CONNECTION_VARIABLE} names a connection that is unknown: make it in Airflow, or "
             "unset the variable and give AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. Outside of Airflow none is known"
         )
     return connection

@@ -200,7 +200,7 @@ def test_a_word_for_four_eyes_that_nobody_knows_is_refused(monkeypatch: pytest.M
     for word, wanted in (("on", True), ("TRUE ", True), ("", False), ("off", False)):
         assert wants_four_eyes({approval.FOUR_EYES_VARIABLE: word}) is wanted
     monkeypatch.setenv(approval.FOUR_EYES_VARIABLE, "ture")
-    with pytest.raises(SettingsError, match="EVENKEEL_FOUR_EYES is 'ture': it is true or false"):
+    with pytest.raises(SettingsError, match="EVENKEEL_FOUR_EYES is neither true nor false"):
         PlanApproval(task_id="approve")
 
 

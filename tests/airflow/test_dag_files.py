@@ -83,7 +83,7 @@ def test_a_mode_above_its_own_limit_or_of_no_kind_is_refused(monkeypatch: pytest
     with pytest.raises(SettingsError, match="EVENKEEL_MODE is auto, and EVENKEEL_MODE_LIMIT allows approve at most"):
         allowed_modes()
     monkeypatch.setenv("EVENKEEL_MODE_LIMIT", "all")
-    with pytest.raises(SettingsError, match="EVENKEEL_MODE_LIMIT is 'all': it is one of dry_run, approve, auto"):
+    with pytest.raises(SettingsError, match="EVENKEEL_MODE_LIMIT is not one of dry_run, approve, auto"):
         allowed_modes()
 
 
@@ -110,7 +110,7 @@ def test_a_trigger_breaks_no_promise_unless_the_environment_lets_it(monkeypatch:
     monkeypatch.setenv("EVENKEEL_UPKEEP_SHORTEN", "true")
     check_shortening({"audit_days": 40, "shorten": True})
     monkeypatch.setenv("EVENKEEL_UPKEEP_SHORTEN", "perhaps")
-    with pytest.raises(SettingsError, match="EVENKEEL_UPKEEP_SHORTEN is 'perhaps': it is true or false"):
+    with pytest.raises(SettingsError, match="EVENKEEL_UPKEEP_SHORTEN is neither true nor false"):
         check_shortening({"shorten": True})
 
 
@@ -139,7 +139,7 @@ def test_a_schedule_that_is_no_cron_expression_is_refused_by_the_name_of_its_var
     monkeypatch: pytest.MonkeyPatch, read: Callable[[str, str], str | None], given: str
 ) -> None:
     monkeypatch.setenv("EVENKEEL_X", given)
-    words = f"EVENKEEL_X is {given!r}: it is a cron expression in UTC, as in '0 0 * * *'"
+    words = "EVENKEEL_X is not a cron expression in UTC, as in '0 0 * * *'"
     with pytest.raises(SettingsError, match=re.escape(words)):
         read("EVENKEEL_X", "0 0 * * *")
 
@@ -150,7 +150,7 @@ def test_a_schedule_that_never_comes_is_refused_by_the_name_of_its_variable(
     monkeypatch: pytest.MonkeyPatch, read: Callable[[str, str], str | None], given: str
 ) -> None:
     monkeypatch.setenv("EVENKEEL_X", given)
-    with pytest.raises(SettingsError, match=re.escape(f"EVENKEEL_X is {given!r}, and that never comes")):
+    with pytest.raises(SettingsError, match="EVENKEEL_X names a moment that never comes"):
         read("EVENKEEL_X", "0 0 * * *")
     monkeypatch.setenv("EVENKEEL_X", "0 0 29 2 *")
     assert read("EVENKEEL_X", "0 0 * * *") == "0 0 29 2 *"

@@ -80,7 +80,7 @@ BAD = {
     "rebalance --lake {new} --recording {recording} --settings {settings}": "loadBalancerBrokerThresholdShedderPerce",
     "rebalance --lake {new} --recording {recording} --set minUnloadMesage=3": "minUnloadMessage",
     "rebalance --lake {new} --recording {recording} --set minUnloadMessage": "write KEY=VALUE",
-    "rebalance --lake {new} --recording {recording} --set loadBalancerLoadSheddingStrategy=Nobody": "Nobody",
+    "rebalance --lake {new} --recording {recording} --set loadBalancerLoadSheddingStrategy=Nobody": "an unknown value",
     "replay --lake {lake} --strategy AvgSheder": "did you mean AvgShedder",
     "replay --lake {lake} --limit 0": "usage in percent",
     "simulate --strategy AvgSheder --lake {new} --scenario zipf": "did you mean AvgShedder",

@@ -44,13 +44,14 @@ def test_a_date_that_was_decided_anew_lately_is_fresh() -> None:
     assert expired_days(table("bundle_load", file(50), file(51)), look(record), "observed") == [("lab", at(51))]
 
 
-def test_upkeep_of_a_lake_with_a_link_in_it_ends_before_spark_sees_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("place", ["settings/more", "settings/cluster=lab/more"])
+def test_upkeep_of_a_lake_with_a_link_in_it_ends_before_spark_sees_it(tmp_path: Path, place: str) -> None:
     """VACUUM of Spark removes the files of a folder that a link leads to."""
     SmallLake(tmp_path / "lake").add("lab", NOW, {"settings": [{"key": "k", "value": "v"}]})
     (tmp_path / "theirs").mkdir()
-    (tmp_path / "lake" / "settings" / "more").symlink_to(tmp_path / "theirs")
+    (tmp_path / "lake" / place).symlink_to(tmp_path / "theirs")
     no_spark: Any = None
-    with pytest.raises(LakeError, match=r"settings/more is a symbolic link"):
+    with pytest.raises(LakeError, match=f"{place} is a symbolic link"):
         keep(no_spark, Request(str(tmp_path / "lake"), "ann"), lambda text: None)
 
 

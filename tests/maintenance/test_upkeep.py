@@ -79,6 +79,19 @@ def test_an_upkeep_whose_clock_is_a_year_ahead_drops_nothing_and_says_why(kept, 
     assert "left: nothing is dropped or compacted" in "\n".join(upkeep_as_text(done))
 
 
+@pytest.mark.parametrize(("first", "second"), [(365, 0), (0, -365)], ids=["a year ahead", "a year behind"])
+def test_the_periods_of_the_last_upkeep_apply_whatever_clock_an_upkeep_had(
+    spark, new_lake: Path, first: int, second: int, monkeypatch
+) -> None:
+    monkeypatch.setattr(upkeep._Run, "run", lambda begun: UpkeepResult(begun.periods, ()))  # there is nothing to drop
+    lake = Lake(str(new_lake))
+    for days, audit_days in ((first, 500), (second, 600)):
+        request = Request(lake.root, "tests", {"audit_days": audit_days})
+        keep(spark, request, lambda line: None, NOW + timedelta(days=days))
+    spark.sql(f"OPTIMIZE delta.`{lake.path('upkeeps')}`").collect()  # their rows are in one file now
+    assert keep(spark, Request(lake.root, "tests"), lambda line: None, NOW).periods.audit_days == 600
+
+
 class Killed(Exception):
     """The process ended here."""
 

@@ -80,7 +80,7 @@ def test_the_comparison_says_where_the_planner_decides() -> None:
     [
         ((["AvgSheder"],), ["AvgSheder", "did you mean AvgShedder", "TransferShedder", "UniformLoadShedder"]),
         (([], ["loadBalancerBrokerTresholdShedderPercentage=5"]), ["nearest", "'loadBalancerBrokerThresholdShedder"]),
-        (([], ["loadBalancerBrokerThresholdShedderPercentage=lots"]), ["lots", "cannot be read"]),
+        (([], ["loadBalancerBrokerThresholdShedderPercentage=lots"]), ["Percentage cannot be read", "is int"]),
         (([], ["loadBalancerSheddingEnabled=true"]), ["evenkeelSheddingEnabled"]),
         (([], [], ["five"]), ["NAME:KEY=VALUE"]),
         ((["AvgShedder", "AvgShedder"],), ["two variants are called 'AvgShedder'"]),

@@ -92,7 +92,7 @@ def test_the_extensible_manager_runs_its_own_two_whatever_is_configured() -> Non
         ({}, {"loadBalancerLoadPlacmentStrategy": "x"}, f"nearest known key is '{PLACEMENT}'"),
         ({}, {"loadBalancerAvgShedderHitCountHighThreshold": 9}, "= 9 is above .*HitCountLowThreshold = 8"),
         (EXTENSIBLE, {"loadBalancerMaxNumberOfBundlesInBundleLoadReport": 0}, "nothing to shed: set 1 or more"),
-        ({}, {"evenkeelDrainingBrokers": ["broker-1"]}, "'broker-1' is not a broker id: write host:port"),
+        ({}, {"evenkeelDrainingBrokers": ["broker-1"]}, "a name in it is not a broker id: write host:port"),
     ],
 )  # fmt: skip
 def test_an_operator_is_told_which_key_and_what_is_allowed(

@@ -26,7 +26,7 @@ MANAGER = "ExtensibleLoadManagerImpl"
             },
             ("0", "extensible"),
         ),
-        ({"evenkeelDrainingBrokers": frozenset(["broker-1"])}, ("broker-1",)),
+        ({"evenkeelDrainingBrokers": frozenset(["broker-1"])}, ("broker id",)),
     ],
     ids=lambda found: list(found)[-1],
 )

@@ -16,12 +16,12 @@ DAY = 24 * 60
 @pytest.mark.parametrize(
     ("overrides", "said"),
     [
-        ({"evenkeelFrozenBrokers": "broker-1"}, "evenkeelFrozenBrokers: 'broker-1' is not a broker id"),
-        ({"evenkeelFrozenNamespaces": "web"}, "evenkeelFrozenNamespaces: 'web' is not a namespace: write tenant"),
-        ({"evenkeelFrozenBundles": ["acme/web"]}, "'acme/web' is not a bundle: write tenant/namespace/0x00000000_0x4"),
-        ({"evenkeelFrozenBundles": ["a/b/0x0_0x4"]}, "'a/b/0x0_0x4' is not a bundle: write tenant/"),
-        ({"evenkeelMaintenanceWindows": ["1:00-2:00"]}, "'1:00-2:00' is not a maintenance window"),
-        ({"evenkeelMaintenanceWindows": "08:00-08:00"}, "'08:00-08:00' is not a maintenance window"),
+        ({"evenkeelFrozenBrokers": "broker-1"}, "evenkeelFrozenBrokers: a name in it is not a broker id"),
+        ({"evenkeelFrozenNamespaces": "web"}, "evenkeelFrozenNamespaces: a name in it is not a namespace: write"),
+        ({"evenkeelFrozenBundles": ["acme/web"]}, "a name in it is not a bundle: write tenant/namespace/0x00000000_"),
+        ({"evenkeelFrozenBundles": ["a/b/0x0_0x4"]}, "a name in it is not a bundle: write tenant/"),
+        ({"evenkeelMaintenanceWindows": ["1:00-2:00"]}, "a text in it is not a maintenance window: write 22:00"),
+        ({"evenkeelMaintenanceWindows": "08:00-08:00"}, "a text in it is not a maintenance window: write 22:00"),
         (
             {"evenkeelDrainingBrokers": ["b1:8080"], "evenkeelFrozenBrokers": ["b1:8080"]},
             "evenkeelDrainingBrokers and evenkeelFrozenBrokers both name b1:8080, which cannot be emptied while",

@@ -96,6 +96,12 @@ def forge_approval(lake: Path, **changed: Any) -> list[Commit]:
     return append(lake, "approvals", [{**row, **changed}])
 
 
+def forge_outcome(lake: Path) -> list[Commit]:
+    """A row of `outcomes` by somebody who may write to the table; returns its commit."""
+    row = {"cluster": "lab", "cycle_at": NOON, "cycle_date": NOON.date(), "write_id": "forged", "command_id": "c" * 32}
+    return append(lake, "outcomes", [{**row, "outcome": "done", "seen_at": NOON, "detail": ""}])
+
+
 def handed_on(lake: Path, commits: list[Commit]) -> list[Commit]:
     """The commits of a table outside manifests, handed on by files."""
     for commit in commits:

@@ -5,6 +5,7 @@ import pickle
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,7 @@ from tests.transparency.lakes import (
     commit_file,
     copied,
     forge_approval,
+    forge_outcome,
     grow,
     leaves,
     newest_commits,
@@ -90,14 +92,15 @@ def test_commits_that_are_handed_on_are_appended_by_table_and_number(lake: Path)
     assert (again.leaves, again.commits, again.problems, size_of(lake)) == (0, 0, (), 16)
 
 
-def test_nothing_is_logged_because_it_merely_lies_there(lake: Path) -> None:
-    forge_approval(lake, by="mallory")
+@pytest.mark.parametrize("forge", [forge_approval, forge_outcome])
+def test_nothing_is_logged_because_it_merely_lies_there(lake: Path, forge: Callable[[Path], list[Commit]]) -> None:
+    (forged,) = forge(lake)
     published(lake)
-    assert ("approvals", 1) not in logged(lake)
-    assert read_overview(str(lake)).unlogged == {"approvals": 1}
+    assert (forged.table, forged.version) not in logged(lake)
+    assert read_overview(str(lake)).unlogged == {forged.table: 1}
     found = append_commits(str(lake), [LOG_KEY], adopt_by="alice")
     assert found.commits == 1
-    assert [(leaf.table, leaf.by) for leaf in leaves(lake) if leaf.by == "alice"] == [("approvals", "alice")]
+    assert [(leaf.table, leaf.by) for leaf in leaves(lake) if leaf.by == "alice"] == [(forged.table, "alice")]
     assert sorted(logged(lake)) == there(lake)
     assert append_commits(str(lake), [LOG_KEY], adopt_by="alice").leaves == 0
 

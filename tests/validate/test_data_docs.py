@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from evenkeel.errors import BadInput
-from evenkeel.validate.data_docs import render
+from evenkeel.validate.data_docs import _suite_result, render
 from evenkeel.validate.judging import check_cluster
 from evenkeel.validate.suites import SUITES, Finding, Found, read_suites
 from tests.builders import NOON, cluster
 from tests.validate.seen import seen
 
+EXPECTATIONS = Path(__file__).resolve().parents[2] / "expectations"
 ODD = "persistent://acme/web/<script>alert('x')</script>"
 
 
@@ -61,6 +62,21 @@ def test_failed_expectation_shows_its_counts_and_its_offender(site: Path) -> Non
     assert "lab topic_stats" in text, "the page says whose it is"
     assert "20% of 5 total rows" in text
     assert "&lt;script&gt;alert" in page
+
+
+@pytest.mark.parametrize("table", SUITES)
+def test_each_expectation_shows_the_severity_that_its_suite_gives_it(site: Path, table: str) -> None:
+    suite = json.loads((EXPECTATIONS / f"{table}.json").read_text(encoding="utf-8"))
+    page = (site / "lab" / f"{table}.html").read_text(encoding="utf-8")
+    for expectation in suite["expectations"]:
+        rule, severity = expectation["meta"]["rule"], expectation["severity"]
+        assert re.search(rf"<tr><td>{rule}</td><td>{table}</td><td>{severity} \(\w+\)</td>", page), rule
+
+
+@pytest.mark.usefixtures("site")
+def test_great_expectations_knows_the_severity_too() -> None:
+    result = _suite_result("lab", "topic_stats", [row for row in rows("lab") if row["kind"] == "expectation"])
+    assert result.get_max_severity_failure() == "warning"
 
 
 def test_pages_fetch_nothing_and_run_nothing(site: Path) -> None:

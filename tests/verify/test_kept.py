@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from itertools import permutations
 from typing import Any
 
 import pytest
@@ -26,6 +27,10 @@ def attempt(days: int) -> Attempt:
     return Attempt({**planned, "reads": [], "files": [], "plan_id": "p"})
 
 
+def upkeep(days: int, **periods: int) -> dict[str, Any]:
+    return {"upkeep_id": "u", "begun_at": NOW - timedelta(days=days), "periods": Periods(**periods).as_dict()}
+
+
 @pytest.mark.parametrize(
     ("days", "promised", "decides"),
     [
@@ -36,7 +41,7 @@ def attempt(days: int) -> Attempt:
     ],
 )
 def test_rows_are_promised_as_long_as_the_last_upkeep_left_them(days: int, promised: set[str], decides: bool) -> None:
-    kept = Kept(Periods(), NOW)
+    kept = kept_by([upkeep(0)])
     assert {write.table for write in kept.writes(attempt(days))} == promised
     assert can_decide(attempt(days), kept) == decides
     assert {write.table for write in Kept().writes(attempt(days))} == set(TABLES_OF_A_CYCLE)
@@ -57,10 +62,12 @@ def test_a_lake_without_upkeep_keeps_everything() -> None:
     assert kept_by([]) == Kept()
 
 
-def test_the_newest_upkeep_says_what_is_kept() -> None:
-    rows = [
-        {"begun_at": NOW - timedelta(days=days), "upkeep_id": f"u{days}", "periods": {"audit_days": 400 - days}}
-        for days in (2, 1, 3)
-    ]
-    kept = kept_by(rows)
-    assert (kept.at, kept.periods and kept.periods.audit_days) == (NOW - timedelta(days=1), 399)
+@pytest.mark.parametrize("order", permutations(range(3)))
+def test_what_an_upkeep_dropped_is_not_missed_after_longer_periods_or_an_upkeep_of_a_year_ago(
+    order: tuple[int, ...],
+) -> None:
+    """The first one dropped rows of 30 days ago; later ones do not bring them back, whatever their clocks say."""
+    rows = [upkeep(1), upkeep(0, observed_days=60), upkeep(365, observed_days=90)]
+    kept = kept_by(rows[number] for number in order)
+    assert [kept.promises(attempt(days), "bundle_load") for days in (31, 32)] == [True, False]
+    assert [kept.promises(attempt(days), "settings") for days in (400, 401)] == [True, False]

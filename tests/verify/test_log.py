@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from deltalake import DeltaTable
 
 from evenkeel.cli import main
+from evenkeel.handover import Commit
 from evenkeel.lake.record import Record
 from evenkeel.lake.schemas import TABLES
 from evenkeel.transparency.lake_log import append_commits, begin
@@ -31,6 +33,7 @@ from tests.transparency.lakes import (
     commit_file,
     copied,
     forge_approval,
+    forge_outcome,
     grow,
     handed_on,
     newest_commits,
@@ -190,17 +193,21 @@ def test_rows_that_no_task_handed_on_are_named_once_no_publish_can_be_under_way(
     assert told()["log"]["commits_adopted"] == ["2 commits by alice"]
 
 
-def test_rows_outside_manifests_that_no_writer_handed_on_are_named_at_once(lake: Path, told: Told) -> None:
-    commits = forge_approval(lake, by="mallory")
+@pytest.mark.parametrize("forge", [forge_approval, forge_outcome])
+def test_rows_outside_manifests_that_no_writer_handed_on_are_named_at_once(
+    lake: Path, told: Told, forge: Callable[[Path], list[Commit]]
+) -> None:
+    commits = forge(lake)
+    table, version = commits[0].table, f"version {commits[0].version}"
     found = told()
-    assert of_the_log(found) == [("approvals", "version 1")]
+    assert of_the_log(found) == [(table, version)]
     assert "no task of ours handed it on, or the log was set back" in words_of(found)
     handed_on(lake, [replace(commit, digest=digit * 64) for commit in commits for digit in "0f"])
-    assert of_the_log(told()) == [("approvals", "version 1")], "other commits of that version were handed on"
+    assert of_the_log(told()) == [(table, version)], "other commits of that version were handed on"
     handed_on(lake, commits)
     found = told()
     assert found["faults"] == []
-    assert found["log"]["not_logged_yet"] == ["approvals: 1 commit of the last hours, not logged yet"]
+    assert found["log"]["not_logged_yet"] == [f"{table}: 1 commit of the last hours, not logged yet"]
 
 
 def test_a_table_that_is_rewritten_is_named_at_once(lake: Path, told: Told) -> None:

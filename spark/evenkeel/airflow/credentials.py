@@ -96,6 +96,12 @@ def store_from_airflow(connection: str) -> S3Connection | None:
         raise SettingsError(f"connection {connection}: {error}") from None
 
 
+def store_words(connection: str) -> dict[str, str | None] | None:
+    """Return the content of `store_from_airflow` as plain texts, for a process without Airflow; None if unknown."""
+    store = store_from_airflow(connection)
+    return None if store is None else store.words()
+
+
 def log_key_from_airflow(connection: str) -> Secret | None:
     """The private key of the transparency log: the password of a connection. None where Airflow does not know it."""
     known = _known(connection)

@@ -118,14 +118,14 @@ def check_shapes(params: Mapping[str, Any]) -> None:
         value = params.get(name) or kind()
         items = value if isinstance(value, list) and inner is not None else ()
         if not isinstance(value, kind) or not all(isinstance(item, inner or object) for item in items):
-            raise SettingsError(f"the param `{name}` is not {words}: {str(value)[:200]!r}")
+            raise SettingsError(f"the param `{name}` is not {words}")
 
 
 def check_ceiling(params: Mapping[str, Any]) -> None:
     """Raise SettingsError if a run's params ask for a mode above the limit, or change guards in a mode that sends."""
     mode, allowed = params.get("mode") or default_mode(), allowed_modes()
     if mode not in MODES:
-        raise SettingsError(f"the param `mode` is {mode!r}: it is one of {', '.join(MODES)}")
+        raise SettingsError(f"the param `mode` is not one of {', '.join(MODES)}")
     if mode not in allowed:
         raise SettingsError(
             f"the param `mode` is {mode}, and runs of this Airflow may have {' or '.join(allowed)}: the operator of "
@@ -161,14 +161,14 @@ def is_on(variable: str, environment: Mapping[str, str] = ENVIRONMENT) -> bool:
     """Return True if the variable means yes; `SettingsError` for a value that means neither yes nor no."""
     text = environment.get(variable, "").strip().lower()
     if text not in (*_YES, *_NO):
-        raise SettingsError(f"{variable} is {text!r}: it is true or false")
+        raise SettingsError(f"{variable} is neither true nor false")
     return text in _YES
 
 
 def _mode(variable: str, default: str) -> str:
     mode = ENVIRONMENT.get(variable) or default
     if mode not in MODES:
-        raise SettingsError(f"{variable} is {mode!r}: it is one of {', '.join(MODES)}")
+        raise SettingsError(f"{variable} is not one of {', '.join(MODES)}")
     return mode
 
 
@@ -218,13 +218,11 @@ def _cron(variable: str, given: str, default: str, more: str) -> str:
     try:
         timetable.validate()
         croniter(timetable.expression, datetime.now(UTC)).get_next()
-    except AirflowTimetableInvalid as error:
-        raise SettingsError(
-            f"{variable} is {given!r}: it is a cron expression in UTC, as in {default!r}{more} ({error})"
-        ) from None
+    except AirflowTimetableInvalid:
+        raise SettingsError(f"{variable} is not a cron expression in UTC, as in {default!r}{more}") from None
     except CroniterBadDateError:
         raise SettingsError(
-            f"{variable} is {given!r}, and that never comes: give a moment of a date that there is, as in {default!r}"
+            f"{variable} names a moment that never comes: give one of a date that exists, as in {default!r}"
         ) from None
     return given
 

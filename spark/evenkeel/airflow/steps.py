@@ -446,7 +446,7 @@ def _as_ours(error: Exception, dag_id: str) -> EvenkeelError | None:
 def _explained_errors(ti: TaskInstance, *, needs_lake: bool = True) -> Iterator[None]:
     """End errors of Evenkeel in one clear line instead of a stack trace, and hand on the reason of every error.
 
-    `needs_lake`: see `told`.
+    An unknown error keeps its stack: the task's log may be the only place that has it. `needs_lake`: see `told`.
     """
     try:
         _reach()

@@ -15,7 +15,7 @@ from evenkeel.lake.controls import person
 from evenkeel.lake.delta_log import local_log
 from evenkeel.lake.one_writer import demand_no_other, refusal_in
 from evenkeel.object_store import access, hand_over, is_object_store
-from evenkeel.settings import read_overrides, resolve
+from evenkeel.settings import read_overrides, resolve, typed_overrides
 from evenkeel.spark.home import Home, login
 from evenkeel.spark.server import Engine, engine_for, status, why_ended
 from evenkeel.spark.session import close, connect
@@ -52,12 +52,8 @@ def said_by(given: argparse.Namespace) -> str:
 
 def overrides_of(given: argparse.Namespace) -> dict[str, Any]:
     """Return the operator's checked settings: those of the command line override those of the file."""
-    overrides: dict[str, Any] = dict(read_overrides(given.settings)) if given.settings else {}
-    for pair in given.set:
-        key, equals, value = pair.partition("=")
-        if not equals:
-            raise SettingsError(f"--set {pair!r}: write KEY=VALUE")
-        overrides[key] = value
+    overrides = read_overrides(given.settings) if given.settings else {}
+    overrides |= typed_overrides(given.set, "--set")
     resolve(observed=None, overrides=overrides)
     return {key: sorted(value) if isinstance(value, frozenset) else value for key, value in overrides.items()}
 

@@ -162,7 +162,9 @@ def answer(question: dict[str, Any]) -> Answer:
     if "tokens" in question:
         reply["tokens"] = {name: _token(name) for name in question["tokens"]}
     if "stores" in question:
-        reply["stores"] = {name: _store(name) for name in question["stores"]}
+        from evenkeel.airflow.credentials import store_words
+
+        reply["stores"] = {name: store_words(name) for name in question["stores"]}
     return reply
 
 
@@ -173,13 +175,6 @@ def _token(name: str) -> dict[str, Any] | None:
     if known is None:
         return None
     return {"token": None if known.token is None else known.token.reveal(), "urls": known.urls}
-
-
-def _store(name: str) -> dict[str, Any] | None:
-    from evenkeel.airflow.credentials import store_from_airflow
-
-    known = store_from_airflow(name)
-    return None if known is None else known.words()
 
 
 def _imports_ours(file: str, folder: str) -> bool:

@@ -132,7 +132,7 @@ def keep(
     if (doubt := why_not_believed(record.recorded.values(), now)) is not None:
         progress(doubt)
         return UpkeepResult(periods, (), (doubt,))
-    upkeep_id = uuid.uuid4().hex
+    upkeep_id = f"{last.number + 1}-{uuid.uuid4().hex}"
     with speaking(spark, json.dumps({"upkeep": upkeep_id, "by": request.by, "code_version": code_version()})):
         begun: tuple[Any, ...] = (upkeep_id, BEGUN, now, None, request.by, periods.as_dict(), [], code_version())
         append_values(spark, lake, "upkeeps", [begun])
@@ -165,8 +165,9 @@ def why_not_believed(recorded: Iterable[datetime], now: datetime) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class _Last:
-    """Records of earlier upkeeps."""
+    """Records of earlier upkeeps; `number`: that of the newest one."""
 
+    number: int = 0
     promised: dict[str, int] | None = None
     done_at: datetime | None = None
     done_with: Periods | None = None
@@ -322,23 +323,25 @@ def _last(spark: SparkSession, lake: Lake) -> _Last:
     """Return the promise of the newest upkeep, completed or not, and when the last completed one began."""
     rows = spark.read.format("delta").load(lake.path(UPKEEPS))
     upkeeps = rows.select("upkeep_id", "state", iso("begun_at").alias("begun_at"), "periods").collect()
-    last = _Last(promised=newest_promise(upkeeps))
+    last = _Last(max((_place(row)[0] for row in upkeeps), default=0), newest_promise(upkeeps))
     done = [row for row in upkeeps if row["state"] == DONE]
     if not done:
         return last
-    ended = max(done, key=_begun)
+    ended = max(done, key=_place)
     known = {name: days for name, days in ended["periods"].items() if name in Periods.__slots__}
     return replace(last, done_at=datetime.fromisoformat(ended["begun_at"]), done_with=Periods(**known))
 
 
 def newest_promise(rows: Iterable[Any]) -> dict[str, int] | None:
     """Return period -> days of the newest row of `upkeeps`; None without a row."""
-    newest = max(rows, key=_begun, default=None)
+    newest = max(rows, key=_place, default=None)
     return None if newest is None else dict(newest["periods"])
 
 
-def _begun(row: Any) -> tuple[Any, str]:
-    return row["begun_at"], row["upkeep_id"]
+def _place(row: Any) -> tuple[int, Any]:
+    """Return the order of an upkeep: the number before its id, whatever clocks said. Earlier versions gave none."""
+    number, dash, _ = row["upkeep_id"].partition("-")
+    return int(number) if dash and number.isdecimal() else 0, row["begun_at"]
 
 
 def upkeep_as_text(done: UpkeepResult) -> Iterator[str]:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from evenkeel.errors import BadInput, SettingsError
-from evenkeel.settings import EffectiveSettings, contradictions
+from evenkeel.settings import EffectiveSettings, contradictions, typed_overrides
 from evenkeel.settings.compatibility import FALLBACK_PLACEMENT, PLACEMENTS_OF, SHEDDER_AND_PLACEMENT, why_undecidable
 from evenkeel.settings.compatibility import PLACEMENT as PLACEMENT_KEY
 from evenkeel.settings.compatibility import SHEDDING as SHEDDING_KEY
 from evenkeel.settings.key import Value
 from evenkeel.settings.keys.balancing import SHEDDERS_OF
-from evenkeel.settings.parsing import check_allowed, coerce, known_key
-from evenkeel.settings.resolving import SWITCHES
 
 RECORDED = "recorded"
 """The decisions made at the time, read and not decided again."""
@@ -47,13 +45,13 @@ def variants_of(
     Without any of them, the recorded settings once more. Names are distinct; `BadInput` and `SettingsError` name the
     unknown word and the nearest known one.
     """
-    common = _overrides(settings, "--set")
+    common = typed_overrides(settings, "--set")
     variants = [Variant(name, {**_strategy(name), **common}) for name in strategies]
     for text in named:
         name, colon, pairs = text.partition(":")
         if not colon or not name or not pairs:
-            raise BadInput(f"--variant {text!r}: write NAME:KEY=VALUE,KEY=VALUE")
-        variants.append(Variant(name, {**common, **_overrides(pairs_in(pairs), f"--variant {name}")}))
+            raise BadInput("--variant: write NAME:KEY=VALUE,KEY=VALUE")
+        variants.append(Variant(name, {**common, **typed_overrides(pairs_in(pairs), f"--variant {name}")}))
     if not variants:
         variants = [Variant("set" if common else AGAIN, common)]
     names = [variant.name for variant in variants]
@@ -73,7 +71,7 @@ def overrides_in(words: str) -> dict[str, Value]:
             pairs.append(part)
         else:
             pairs[-1] += f", {part}"
-    return _overrides(pairs, "variant")
+    return typed_overrides(pairs, "variant")
 
 
 _MOST_PERCENT = 1_000.0
@@ -159,20 +157,6 @@ def _strategy(name: str) -> dict[str, Value]:
         f"of the extensible one: {', '.join(SHEDDERS_OF['extensible'])}; placement: "
         f"{', '.join(PLACEMENTS_OF['modular'])}; Evenkeel's own: {PLANNER}"
     )
-
-
-def _overrides(pairs: Iterable[str], where: str) -> dict[str, Value]:
-    overrides: dict[str, Value] = {}
-    for pair in pairs:
-        name, equals, text = pair.partition("=")
-        if not equals:
-            raise SettingsError(f"{where} {pair!r}: write KEY=VALUE")
-        key = known_key(name.strip())
-        if key.name in SWITCHES:
-            raise SettingsError(f"{key.name} is the brokers' own switch: set {SWITCHES[key.name]} instead")
-        overrides[key.name] = coerce(key, text)
-        check_allowed(key, overrides[key.name])
-    return overrides
 
 
 def pairs_in(text: str) -> list[str]:

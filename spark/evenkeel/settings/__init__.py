@@ -16,6 +16,7 @@ from evenkeel.settings.resolving import (
     resolve,
     settings_in,
     toml_in,
+    typed_overrides,
 )
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "settings_in",
     "simple_class_name",
     "toml_in",
+    "typed_overrides",
 ]
 
 

@@ -183,7 +183,7 @@ class ClusterEntries(Entries):
         try:
             resolve(observed=None, overrides=sound)
         except SettingsError as error:
-            yield ("settings",), without(str(error), _typed_texts(sound))
+            yield ("settings",), str(error)
 
 
 def _is_sound(name: str, value: Any) -> bool:
@@ -193,12 +193,3 @@ def _is_sound(name: str, value: Any) -> bool:
     except ValidationError:
         return False
     return True
-
-
-def _typed_texts(settings: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the texts among the values of settings, except those that Evenkeel knows."""
-    for name, given in settings.items():
-        key = registry()[name]
-        value = coerce(key, given)
-        texts = [value] if isinstance(value, str) else value if isinstance(value, tuple | frozenset) else ()
-        yield from (text for text in texts if text not in key.choices)

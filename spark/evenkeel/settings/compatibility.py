@@ -4,7 +4,7 @@ and contradictions between settings."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from evenkeel.settings.key import Generation, ManagerName
@@ -132,26 +132,11 @@ def contradictions(settings: Settings) -> list[Contradiction]:
         _default_algorithm(settings),
         _reported_bundles(settings),
         _pair(settings),
-        _misspelt("evenkeelDrainingBrokers", settings.evenkeelDrainingBrokers, _BROKER, "broker id: write host:port"),
-        _misspelt("evenkeelFrozenBrokers", settings.evenkeelFrozenBrokers, _BROKER, "broker id: write host:port"),
-        _misspelt(
-            "evenkeelFrozenNamespaces",
-            settings.evenkeelFrozenNamespaces,
-            _NAMESPACE,
-            "namespace: write tenant/namespace",
-        ),
-        _misspelt(
-            "evenkeelHarmLiftedNamespaces",
-            settings.evenkeelHarmLiftedNamespaces,
-            _NAMESPACE,
-            "namespace: write tenant/namespace",
-        ),
-        _misspelt(
-            "evenkeelFrozenBundles",
-            settings.evenkeelFrozenBundles,
-            _BUNDLE,
-            "bundle: write tenant/namespace/0x00000000_0x40000000",
-        ),
+        _misspelt(settings, "evenkeelDrainingBrokers", _BROKER, "broker id: write host:port"),
+        _misspelt(settings, "evenkeelFrozenBrokers", _BROKER, "broker id: write host:port"),
+        _misspelt(settings, "evenkeelFrozenNamespaces", _NAMESPACE, "namespace: write tenant/namespace"),
+        _misspelt(settings, "evenkeelHarmLiftedNamespaces", _NAMESPACE, "namespace: write tenant/namespace"),
+        _misspelt(settings, "evenkeelFrozenBundles", _BUNDLE, "bundle: write tenant/namespace/0x00000000_0x40000000"),
         _windows(settings),
         _drained_and_frozen(settings),
         _kept_by_nobody(settings),
@@ -208,18 +193,17 @@ def _pair(s: Settings) -> Contradiction | None:
     return None if pair_refusal is None else Contradiction(pair_refusal.keys, pair_refusal.text)
 
 
-def _misspelt(name: str, given: Iterable[str], spelling: re.Pattern[str], advice: str) -> Contradiction | None:
+def _misspelt(s: Settings, name: str, spelling: re.Pattern[str], advice: str) -> Contradiction | None:
     """Report a misspelt name: names are compared exactly, so it would match nothing."""
-    odd = sorted(text for text in given if not spelling.fullmatch(text))
-    return Contradiction((name,), f"{name}: {odd[0]!r} is not a {advice}") if odd else None
+    is_sound = all(map(spelling.fullmatch, getattr(s, name)))
+    return None if is_sound else Contradiction((name,), f"{name}: a name in it is not a {advice}")
 
 
 def _windows(s: Settings) -> Contradiction | None:
-    odd = [text for text in s.evenkeelMaintenanceWindows if minutes_of(text) is None]
-    if not odd:
+    if all(map(minutes_of, s.evenkeelMaintenanceWindows)):
         return None
     name = "evenkeelMaintenanceWindows"
-    return Contradiction((name,), f"{name}: {odd[0]!r} is not a maintenance window: write 22:00-04:30")
+    return Contradiction((name,), f"{name}: a text in it is not a maintenance window: write 22:00-04:30")
 
 
 def _drained_and_frozen(s: Settings) -> Contradiction | None:

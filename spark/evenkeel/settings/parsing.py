@@ -1,4 +1,8 @@
-"""Conversion of texts from brokers and operators to values of the right type."""
+"""Conversion of texts from brokers and operators to values of the right type.
+
+Messages name the key and what it takes. They repeat numbers and known spellings: another text may be a secret at the
+wrong key.
+"""
 
 from __future__ import annotations
 
@@ -84,7 +88,7 @@ def check_allowed(key: Key, value: Value) -> None:
             lower = {choice.lower(): choice for choice in key.choices}
             close = difflib.get_close_matches(text.lower(), lower, n=1)
             hint = f"; did you mean {lower[close[0]]!r}?" if close else ""
-            raise SettingsError(f"{key.name} = {text!r} is unknown: allowed is {key.allowed}{hint}")
+            raise SettingsError(f"{key.name} has an unknown value: allowed is {key.allowed}{hint}")
 
 
 def _parse_bool(key: Key, text: str) -> bool:
@@ -130,7 +134,8 @@ def _collect(key: Key, parts: Iterable[object]) -> Value:
 
 
 def _wrong(key: Key, given: object) -> SettingsError:
-    return SettingsError(f"{key.name} = {given!r} cannot be read: allowed is {key.allowed} ({key.unit})")
+    shown = f" = {given}" if isinstance(given, int | float) else ""
+    return SettingsError(f"{key.name}{shown} cannot be read: allowed is {key.allowed} ({key.unit})")
 
 
 # Windows of the day (UTC), as operators write them: `22:00-04:30`.

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -114,8 +114,6 @@ def digest_with(text: str, name: str, value: str) -> str:
     return hashlib.sha256(_canonical({**values, name: value}).encode()).hexdigest()
 
 
-# Values in force: an operator's override wins over the cluster's own value, which wins over Pulsar's default.
-
 SWITCHES = {
     "loadBalancerSheddingEnabled": "evenkeelSheddingEnabled",
     "loadBalancerAutoBundleSplitEnabled": "evenkeelSplitEnabled",
@@ -213,13 +211,13 @@ def _read_observed(observed: Mapping[str, str], explicit_switches: bool) -> tupl
         try:
             value = coerce(key, text) if not isinstance(text, str) else parse(key, text)
         except SettingsError as error:
-            problems.append(f"observed {error}; the default holds")
+            problems.append(f"observed {error}; brokers report {text!r}, and the default holds")
             continue
         try:
             check_allowed(key, value)
         except SettingsError as error:
             if key.choices:
-                problems.append(f"observed {error}; the default holds")
+                problems.append(f"observed {error}; brokers report {text!r}, and the default holds")
                 continue
             problems.append(f"observed {error}; taken all the same, as the cluster runs with it")
         values[name] = value
@@ -265,11 +263,21 @@ def read_overrides(path: str | Path) -> dict[str, Value]:
         if isinstance(value, dict):
             raise SettingsError(f"{place}: [{name}] is a table; write plain lines `key = value`")
         try:
-            key = known_key(name)
-            overrides[name] = coerce(key, value)
-            check_allowed(key, overrides[name])
+            overrides[name] = _override(name, value, explicit_switches=False)
         except SettingsError as error:
             raise SettingsError(f"{place}: {error}") from None
+    return overrides
+
+
+def typed_overrides(pairs: Iterable[str], option: str) -> dict[str, Value]:
+    """Return the overrides in `KEY=VALUE` texts, typed and range-checked; raises `SettingsError`."""
+    overrides: dict[str, Value] = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        name, is_known = name.strip(), name.strip() in registry()
+        if not equals or not (is_known or text.strip("=")):  # a secret may end with `=`
+            raise SettingsError(f"{option}{f' {name}' if is_known else ''}: write KEY=VALUE")
+        overrides[name] = _override(name, text, explicit_switches=False)
     return overrides
 
 

@@ -272,7 +272,7 @@ def signers_from_environment(
         password = None if resolve is None else resolve(text)
         if password is None:
             raise SettingsError(
-                f"{LOG_CONNECTION} names the connection {text!r}, which is unknown: make it in Airflow, with the log's "
+                f"{LOG_CONNECTION} names a connection that is unknown: make it in Airflow, with the log's "
                 f"private key as its password, or set {LOG_KEY} instead. Outside of Airflow none is known"
             )
         signers = signers_in(password.reveal(), f"connection {text}")

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from evenkeel.folders import write_below
+from evenkeel.validate.suites import OF_GX
 
 Row = Mapping[str, Any]
 
@@ -64,8 +65,8 @@ def _suite_page(cluster: str, table: str, rows: list[Row]) -> str:
 
     document = ValidationResultsPageRenderer(run_info_at_end=True).render(_suite_result(cluster, table, rows))
     page = DefaultJinjaPageView().render(document)
-    # Its links lead to pages of a larger site that is not part of this one.
-    return _LINK.sub(r"\1", offline(page))
+    # Its links lead to pages of a larger site that is not part of this one. It shows no severity and no rule's name.
+    return _LINK.sub(r"\1", offline(page)).replace("<body>", f"<body><h1>Rules</h1>{_table(rows)}", 1)
 
 
 def _suite_result(cluster: str, table: str, rows: list[Row]) -> Any:
@@ -94,10 +95,10 @@ def _result(row: Row) -> Any:
 
     definition = _escaped(json.loads(row["definition"]))
     checked, failed = row["checked_rows"] or 0, row["failed_rows"] or 0
-    meta = _escaped({"rule": row["rule"], "severity": row["severity"]})
+    kind, kwargs, meta = definition["type"], definition["kwargs"], {"rule": escape(row["rule"])}
     return ExpectationValidationResult(
         success=bool(row["passed"]),
-        expectation_config=ExpectationConfiguration(type=definition["type"], kwargs=definition["kwargs"], meta=meta),
+        expectation_config=ExpectationConfiguration(kind, kwargs, meta, severity=_severity(row)),
         result={
             "element_count": checked,
             "unexpected_count": failed,
@@ -139,17 +140,25 @@ def _front_page(results: list[Row], pages: Mapping[tuple[str, str], str]) -> str
         ]
         parts.append(f"<ul>{''.join(links)}</ul>" if links else "")
         ordered = sorted(cluster_rows, key=lambda row: (row["passed"], row["kind"], row["checked_table"], row["rule"]))
-        lines = [_line(row) for row in ordered if row["kind"] != "expectation" or not row["passed"]]
-        header = "<tr><th>Rule</th><th>Table</th><th>Severity</th><th>Result</th><th>Detail</th></tr>"
-        parts.append(f"<table><thead>{header}</thead><tbody>{''.join(lines)}</tbody></table>")
+        parts.append(_table(row for row in ordered if row["kind"] != "expectation" or not row["passed"]))
     return offline(
         f'<!doctype html><html lang="en"><head><title>Validation</title></head><body>{"".join(parts)}</body></html>'
     )
 
 
+def _table(rows: Iterable[Row]) -> str:
+    header = "<tr><th>Rule</th><th>Table</th><th>Severity</th><th>Result</th><th>Detail</th></tr>"
+    return f"<table><thead>{header}</thead><tbody>{''.join(map(_line, rows))}</tbody></table>"
+
+
+def _severity(row: Row) -> str:
+    """Return the severity by Great Expectations' own word."""
+    return next((word for word, consequence in OF_GX.items() if consequence == row["severity"]), "critical")
+
+
 def _line(row: Row) -> str:
     verdict = "passed" if row["passed"] else '<span class="failed">failed</span>'
-    cells = [row["rule"], row["checked_table"], row["severity"]]
+    cells = [row["rule"], row["checked_table"], f"{_severity(row)} ({row['severity']})"]
     return (
         "<tr>"
         + "".join(f"<td>{escape(cell)}</td>" for cell in cells)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ from evenkeel.lake.manifest import body_digest
 from evenkeel.lake.record import Attempt, Record, Row, attempts_of
 from evenkeel.lake.record.known_files import FIRST_MOMENT, LAST_MOMENT
 from evenkeel.lake.schemas import TABLES
-from evenkeel.maintenance.expiry import Periods, settled, whole_kind
+from evenkeel.maintenance.expiry import NAMES, settled, whole_kind
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -264,17 +264,13 @@ def _ends(days: Sequence[date]) -> tuple[datetime, datetime]:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """The periods of the last upkeep, and the time at which it began; without an upkeep all rows are kept."""
+    """`since`: kind of row -> the first date of which all rows have to be there; every date of a kind without one."""
 
-    periods: Periods | None = None
-    at: datetime | None = None
+    since: Mapping[str, date] = field(default_factory=dict)
 
     def promises(self, attempt: Attempt, table: str) -> bool:
         """Return True if all rows that the attempt wrote to the table have to be there."""
-        if self.periods is None or self.at is None:
-            return True
-        kind = whole_kind(TABLES[table])
-        return kind is None or attempt.cycle_at.date() >= self.periods.cutoff(kind, self.at)
+        return attempt.cycle_at.date() >= self.since.get(whole_kind(TABLES[table]) or "", date.min)
 
     def writes(self, attempt: Attempt) -> tuple[Write, ...]:
         """Return the writes of an attempt whose rows all have to be there."""
@@ -282,9 +278,10 @@ class Kept:
 
 
 def kept_by(upkeeps: Iterable[Row]) -> Kept:
-    """Return what is kept by the newest of these rows of `upkeeps`."""
-    newest = max(upkeeps, key=lambda row: (row["begun_at"], row["upkeep_id"]), default=None)
-    return Kept() if newest is None else Kept(settled(newest["periods"], {}, shorten=True), newest["begun_at"])
+    """Return what these rows of `upkeeps` left, in any order: each dropped what was past its periods at its time."""
+    begun = [(settled(row["periods"], {}, shorten=True), row["begun_at"]) for row in upkeeps]
+    kinds = [name.removesuffix("_days") for name in NAMES] if begun else []
+    return Kept({kind: max(periods.cutoff(kind, at) for periods, at in begun) for kind in kinds})
 
 
 def anchor_of(first: int, anchors: Iterable[Mapping[str, Any]]) -> Anchor | None:

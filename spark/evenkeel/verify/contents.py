@@ -107,20 +107,13 @@ def _fault(attempt: Attempt, write: Write, words: str) -> Fault:
     return Fault(write.cluster, attempt.cycle_at, CONTENT, write.table, place, words, attempt.attempt_id)
 
 
-def promised(attempts: Iterable[Attempt], kept: Kept) -> dict[Write, Attempt]:
+def promised(attempts: Sequence[Attempt], kept: Kept) -> dict[Write, Attempt]:
     """Return the writes that these attempts wrote or need to read and that have to be there.
 
     Each write has the attempt that wrote it, else one that read it.
     """
-    owners: dict[Write, Attempt] = {}
-    for attempt in attempts:
-        if can_decide(attempt, kept):
-            for write in attempt.reads:
-                owners.setdefault(write, attempt)
-    for attempt in attempts:
-        for write in kept.writes(attempt):
-            owners[write] = attempt
-    return owners
+    readers = {write: attempt for attempt in attempts if can_decide(attempt, kept) for write in attempt.reads}
+    return readers | {write: attempt for attempt in attempts for write in kept.writes(attempt)}
 
 
 def can_decide(attempt: Attempt, kept: Kept) -> bool:
