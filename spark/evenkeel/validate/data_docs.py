@@ -94,18 +94,15 @@ def _result(row: Row) -> Any:
 
     definition = _escaped(json.loads(row["definition"]))
     checked, failed = row["checked_rows"] or 0, row["failed_rows"] or 0
-    meta = _escaped({"rule": row["rule"], "severity": row["severity"]})
     return ExpectationValidationResult(
         success=bool(row["passed"]),
-        expectation_config=ExpectationConfiguration(type=definition["type"], kwargs=definition["kwargs"], meta=meta),
+        expectation_config=ExpectationConfiguration(type=definition["type"], kwargs=definition["kwargs"]),
         result={
             "element_count": checked,
             "unexpected_count": failed,
             "unexpected_percent": 100.0 * failed / checked if checked else 0.0,
             "partial_unexpected_list": _escaped([*(row["sample"] or ())]),
         },
-        exception_info={"raised_exception": False, "exception_message": None, "exception_traceback": None},
-        meta={},
     )
 
 
