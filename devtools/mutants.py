@@ -176,10 +176,8 @@ class Mutants:
         before = ast.unparse(node)
         edit()
         after = ast.unparse(node)
-        codes = (
-            _codes(compile(one, str(module), "exec")) for one in (_parsed(module), ast.fix_missing_locations(tree))
-        )
-        swaps = [pair for pair in zip(*codes, strict=False) if pair[0] != pair[1]]
+        codes = (compile(one, str(module), "exec") for one in (_parsed(module), ast.fix_missing_locations(tree)))
+        swaps = [*zip(*(_codes(code, first) for code in codes), strict=True)]
         if ast.dump(tree) == ast.dump(_parsed(module)):  # two equal arguments, or what is returned anyway
             return "not made"
         shortest = sorted(self.callers[str(module), first], key=lambda at: (self.seconds[at], at))
@@ -221,12 +219,11 @@ def _parsed(module: Path) -> ast.Module:
     return ast.parse(module.read_text())
 
 
-def _codes(code: CodeType) -> Iterator[CodeType]:
-    """The code objects in a module's code, from the outside in."""
+def _codes(code: CodeType, first: int) -> Iterator[CodeType]:
+    """The code of the function that begins in this line, without those inside it."""
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield constant
-            yield from _codes(constant)
+            yield from [constant] if constant.co_firstlineno == first else _codes(constant, first)
 
 
 def main() -> int:

@@ -178,6 +178,127 @@ def test_wishes_get_a_place_in_the_budgets_first_and_what_leaves_an_emptied_brok
     assert sorted(one["bundle"] for one in asked(found)) == [bundles[0]["bundle"], bundles[6]["bundle"]]
 
 
+Shared = tuple[dict[str, dict[str, Any] | None], list[tuple[str, float | None, int]], dict[str, float | None]]
+SHARED: dict[str, Shared] = {
+    # 8 MiB/s of three bundles at 50 %: half of that and a third of the number, then a quarter and a third.
+    "shares of traffic and of number": (
+        {},
+        [("b2", 0.2, 0), ("b3", 0.25, 0), ("b3", 0.25 + 7 / 48, 1)],
+        {"b2": 0.2 + 5 / 24, "b3": 0.25 + 7 / 48},
+    ),
+    "a broker's traffic out counts": (
+        {"b1": {"msg_throughput_in": 2 * MIB, "msg_throughput_out": 6 * MIB}},
+        [("b2", 0.2, 0), ("b3", 0.25, 0), ("b3", 0.25 + 7 / 48, 1)],
+        {"b2": 0.2 + 5 / 24, "b3": 0.25 + 7 / 48},
+    ),
+    "a bundle's traffic out counts": (
+        {"n0": {"used_msg_throughput_in": 0.0, "used_msg_throughput_out": 8 * MIB}},
+        [("b2", 0.2, 0), ("b3", 0.25, 0), ("b3", 0.25 + 7 / 48, 1)],
+        {"b2": 0.2 + 1 / 3, "b3": 0.25 + 7 / 48},
+    ),
+    "no share is above the whole": (
+        {"b1": {"msg_throughput_in": 1.0}},
+        [("b2", 0.2, 0), ("b3", 0.25, 0), ("b2", 0.2 + 1 / 3, 1)],
+        {"b2": 0.2 + 1 / 3, "b3": 0.25 + 1 / 3},
+    ),
+    "a broker without traffic": (
+        {"b1": {"msg_throughput_in": 0.0}},
+        [("b2", 0.2, 0), ("b3", 0.25, 0), ("b2", 0.2 + 1 / 12, 1)],
+        {"b2": 0.2 + 1 / 12, "b3": 0.25 + 1 / 12},
+    ),
+    "a broker's traffic is unknown": (
+        {"b1": {"msg_throughput_in": None, "msg_throughput_out": float("nan")}},
+        [("b2", 0.2, 0), ("b3", 0.25, 0), ("b2", 0.2 + 1 / 12, 1)],
+        {"b2": 0.2 + 1 / 12, "b3": 0.25 + 1 / 12},
+    ),
+    "a bundle's traffic is unknown": (
+        {"n0": {"used_msg_throughput_in": float("nan")}},
+        [("b2", 0.2, 0), ("b3", 0.25, 0), ("b2", 0.2 + 1 / 12, 1)],
+        {"b2": 0.2 + 1 / 12, "b3": 0.25 + 7 / 48},
+    ),
+    "no figures of the bundles": (
+        {"b1": {"msg_throughput_in": 1.0}, "n0": None, "n1": None, "n2": None},
+        [("b2", 0.2, 0), ("b3", 0.25, 0), ("b2", 0.45, 1)],
+        {"b2": 0.45, "b3": 0.5},
+    ),
+    "its usage is unknown": (
+        {"b1": {"weighted_usage": None}},
+        [("b2", 0.2, 0), ("b2", 0.2, 1), ("b2", 0.2, 2)],
+        {"b2": 0.2, "b3": 0.25},
+    ),
+    "the others' usage is unknown": (
+        {"b2": {"weighted_usage": None}, "b3": {"weighted_usage": None}},
+        [("b2", None, 0), ("b3", None, 0), ("b2", None, 1)],
+        {"b2": None, "b3": None},
+    ),
+    "an idle broker": (
+        {"b3": {"weighted_usage": 0.0}},
+        [("b3", 0.0, 0), ("b2", 0.2, 0), ("b3", 5 / 24, 1)],
+        {"b2": 0.2 + 7 / 48, "b3": 5 / 24},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", SHARED)
+def test_a_broker_is_expected_to_use_what_it_had_and_a_share_for_each_bundle_that_it_was_given(case: str) -> None:
+    """Three bundles of 4, 2 and 2 MiB/s leave b1: where each goes, at which usage, and the usages before the last."""
+    changes, goes, usages = SHARED[case]
+    leaving = [bundle(n, "b1:8080", load * MIB) for n, load in enumerate((4, 2, 2))]
+    given = cluster(*leaving, bundle(10, None), *OTHERS, loadBalancerDistributeBundlesEvenlyEnabled=False)
+    given["unload_decisions"] = shed_round.decide({}, given)["unload_decisions"]
+    rows_of = {f"n{n}": ("bundle_load", leaving[n]) for n in range(3)}
+    rows_of |= {name[:2]: ("broker_load", row) for name, row in zip(NAMES, given["broker_load"], strict=True)}
+    for name, change in changes.items():
+        table, row = rows_of[name]
+        row.update(change or {})
+        given[table] = [each for each in given[table] if change is not None or each is not row]
+    placed = [row for row in place_round.decide({}, given)["placement_decisions"] if row["strategy"] == BY_DRAINING]
+    assert [(row["rule"], row["destination"], row["measured"], row["numbers"]) for row in placed] == [
+        ("least_used_by_then", f"{name}:8080", usage and pytest.approx(usage),
+         {"candidates": 2, "removed": 1, "given": times})
+        for name, usage, times in goes
+    ]  # fmt: skip
+    last = {each["name"][:2]: (each["verdict"], each["measured"]) for each in placed[-1]["alternatives"]}
+    assert last == {"b1": ("removed", None)} | {
+        name: ("best" if name == goes[-1][0] else "candidate", usage and pytest.approx(usage))
+        for name, usage in usages.items()
+    }
+
+
+def test_a_placement_says_how_much_the_broker_is_used_by_then_or_that_nobody_knows() -> None:
+    given = cluster(*FOUR[:1], *OTHERS, evenkeelDrainingBrokers=["b1:8080"])
+    sentences = []
+    for usage in (0.2, None):
+        for row in given["broker_load"][1:]:
+            row["weighted_usage"] = usage
+        (placed,) = drained(decided(given), "placement_decisions").values()
+        sentences.append(placed["sentence"].partition(": of 2 candidates, 1 broker filtered out ")[2])
+    assert sentences == [
+        "it is used least, 20.0 % with what it was given before.",
+        "none has load data, and it was given the fewest bundles of emptied brokers.",
+    ]
+
+
+@BOTH
+def test_the_row_names_the_destination_without_anti_affinity_groups_too(manager: str) -> None:
+    given = cluster(FOUR[0], OTHERS[0], manager=manager, loadBalancerDistributeBundlesEvenlyEnabled=False)
+    given["cluster_policies"] = [
+        {"anti_affinity_groups": {"acme/ns0": "g"}, "failure_domains": {}, "isolation_policies": None}
+    ]
+    (row,) = drained(decided(given), "placement_decisions").values()
+    assert (row["destination"], row["without_anti_affinity"], row["changed_by_anti_affinity"]) == (
+        "b3:8080", "b2:8080", True,
+    )  # fmt: skip
+
+
+def test_a_bundle_that_was_placed_counts_for_the_even_spread_of_the_next_ones() -> None:
+    """The least used broker would get all four, since the usage of their old one is unknown."""
+    given = cluster(*FOUR, *OTHERS)
+    given["broker_load"][0]["weighted_usage"] = None
+    placed = drained(decided(given), "placement_decisions").values()
+    assert [row["destination"] for row in placed] == ["b2:8080", "b3:8080", "b2:8080", "b3:8080"]
+
+
 @BOTH
 def test_figures_that_are_no_numbers_count_as_unknown(manager: str) -> None:
     given = cluster(*FOUR, *OTHERS, manager=manager, loadBalancerDistributeBundlesEvenlyEnabled=False)

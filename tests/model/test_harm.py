@@ -30,11 +30,15 @@ CASES: list[tuple[str, list[Clients], Clients, dict[str, Any], bool]] = [
     ("half of them are", [seen(-1), seen(0)], seen(3, producers=20), {}, False),
     ("one fewer", [seen(-1), seen(0)], seen(3, producers=19), {}, True),
     ("no consumer", [seen(-1), seen(0)], seen(3, consumers=0), {}, True),
+    ("half of many", [seen(0, producers=2_000)], seen(3, producers=1_000), {}, False),
+    ("one fewer of many", [seen(0, producers=2_000)], seen(3, producers=999), {}, True),
     ("more are asked for", [seen(-1), seen(0)], seen(3, consumers=17), {"evenkeelHarmClientsBackPercent": 90.0}, True),
     ("not looked at", [seen(0)], seen(3, 0, 0), {"evenkeelHarmClientsBackPercent": 0.0}, False),
     ("there were none", [seen(0, 0, 0)], seen(3, 0, 0), {}, False),
     ("they were leaving", [seen(-1, producers=52), seen(0)], seen(3, producers=4), {}, False),
     ("few were leaving", [seen(-1, producers=41), seen(0)], seen(3, producers=4), {}, True),
+    ("all were leaving", [seen(-1, producers=60), seen(0)], seen(3, producers=0), {}, False),
+    ("one came, and half are back", [seen(-1, producers=39), seen(0)], seen(3, producers=20), {}, False),
     ("they were coming", [seen(-1, producers=4), seen(0)], seen(3, producers=4), {}, True),
     ("nobody knows how it was before", [seen(-1, producers=None), seen(0)], seen(3, producers=4), {}, True),
     ("the first cycle", [seen(0)], seen(3, producers=4), {}, True),
@@ -61,9 +65,9 @@ def test_harm_is_what_the_command_changed(
 
 
 def test_the_words_give_the_figures() -> None:
-    assert harm(seen(-1), seen(0), now=seen(3, 2, 20, 20_100)) == (
-        "2 of 40 producers are connected 180 s later, and 20 would be enough; its backlog grew from 100 to 20,100 "
-        "messages in 180 s, by 20,000 more than it did before, while 18,000 came in, of which 50 % are the most"
+    assert harm(seen(-1, 4_000), seen(0, 4_000), now=seen(3, 2, 20, 20_100)) == (
+        "2 of 4,000 producers are connected 180 s later, and 2,000 would be enough; its backlog grew from 100 to "
+        "20,100 messages in 180 s, by 20,000 more than it did before, while 18,000 came in, of which 50 % are the most"
     )
 
 
@@ -119,6 +123,8 @@ def test_what_stays_as_it_was_is_never_harmed(before: Clients, then: Clients) ->
         ("done", 14, 15.6, False),
         ("done", 10, 20, True),  # the second one, of cycles that are ten minutes apart
         ("done", 20, 30, False),
+        ("done", 20, 39.5, False),  # the third one: the one before it was that which saw the command done
+        ("done", 20, 39.6, True),
         ("timed_out", 1, 2, False),
         (None, 1, 2, False),
     ],

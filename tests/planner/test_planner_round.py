@@ -18,7 +18,7 @@ from evenkeel.planner import round as planner_round
 from evenkeel.planner.allowed_moves import Places
 from evenkeel.planner.verdicts import TARGET
 from evenkeel.planner.view_from_rows import bundle_figures, view_of
-from tests.cycle.rows import MIB, as_read, report
+from tests.cycle.rows import AT, MIB, as_read, report
 from tests.examples import at_most, reached, reaching
 from tests.planner.planner_rows import BROKERS, ON, Tables, act, any_rows, used
 from tests.planner.planner_rows import given as tables
@@ -278,6 +278,24 @@ def test_a_broker_less_than_the_least_gain_above_its_level_gives_nothing(points:
     (cluster,) = [row for row in rows if row["subject_kind"] == "cluster"]
     assert cluster["numbers"]["stop"] == pytest.approx(0.424)
     assert {row["broker"] for row in rows if row["outcome"] == "unload"} == {*BROKERS[: 2 if gives else 1]}
+
+
+@pytest.mark.parametrize(("beside", "counted"), [((), [0, 0, 0]), ((1.0,), [1, 2, 2])])
+def test_cycles_above_the_level_are_counted_and_those_at_it_are_not(
+    beside: tuple[float, ...], counted: list[int]
+) -> None:
+    """A bundle that sets the level is alone on its broker, or is not."""
+    bundles = [used(n, BROKERS[n % 3], flow * MIB) for n, flow in enumerate((60.0, 10.0, 10.0, *beside))]
+    found = tables([report(name, usage) for name, usage in zip(BROKERS, (60.0, 10.0, 10.0), strict=False)], bundles)
+    above = []
+    for minutes in (0, 5, 10):
+        at = (datetime.fromisoformat(AT) + timedelta(minutes=minutes)).isoformat()
+        made = planner_round.decide(KEY, {**found, "cycle": [{**found["cycle"][0], "cycle_at": at}]})
+        (cluster,) = [row["numbers"] for row in made["planner_targets"] if row["subject_kind"] == "cluster"]
+        assert (cluster["busiest"] > cluster["act"]) == bool(beside)
+        found["state"] = as_read(made["strategy_state"])
+        above.append(planner_round.memory_of(found["state"]).above)
+    assert above == counted
 
 
 @pytest.mark.parametrize(("hours", "held"), [(23.99, "moved_often"), (24.0, None)])

@@ -1,5 +1,6 @@
 """The desired placement, on small clusters of every kind and on one large enough to be balanced."""
 
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,6 +14,7 @@ from evenkeel.planner.placement_search import DesiredMove, DesiredPlacement, Own
 from evenkeel.planner.target import BundleKind, UsageLine, floor_of, target_of
 from evenkeel.planner.target_placement import desired_placement
 from tests.examples import reached, reaching
+from tests.planner.fixed_clusters import EXPECTED, desired, written
 from tests.planner.small_clusters import SmallCluster, small_clusters
 
 ROUNDING = 1e-9
@@ -273,3 +275,9 @@ def test_the_bundles_that_leave_are_heavy_in_the_resource_that_their_broker_lack
     ]  # fmt: skip
     found = desired_placement(TWO_RESOURCES, bundles, 0.29)
     assert found == DesiredPlacement((DesiredMove("net 1", "b1", "b2"), DesiredMove("net 2", "b1", "b2")), (), ())
+
+
+@pytest.mark.parametrize("number", json.loads(EXPECTED.read_text()))
+def test_a_fixed_cluster_gets_the_moves_on_file(number: str) -> None:
+    """A search that finds other moves decides otherwise, though they may hold every rule too."""
+    assert written(desired(int(number))) == json.loads(EXPECTED.read_text())[number]

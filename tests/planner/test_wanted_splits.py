@@ -54,6 +54,18 @@ def test_a_bundle_that_fits_on_no_broker_is_wanted_and_has_a_row_that_says_so() 
     assert (rows[HOT]["rule"], rows[HOT]["needs_split"]) == ("split_first", True)
 
 
+def test_moves_wait_for_a_first_request_of_a_split_on_its_broker_alone() -> None:
+    """The second broker has 72 MiB/s in three bundles, and gives one of them in this cycle."""
+    found = hot(evenkeelMaxBundleTrafficPercent=100, evenkeelMaxMovedTrafficPercent=100)
+    for row in found["bundle_load"]:
+        if row["owner"] == BROKERS[1]:
+            row |= used(0, BROKERS[1], 24 * MIB) | {"bundle": row["bundle"]}
+    found["broker_reports"][1]["cpu_usage"] = 72.0
+    rows = planner_round.decide(KEY, found)["planner_targets"]
+    moves = [(row["broker"], row["rule"]) for row in rows if row["outcome"] in ("unload", "planned")]
+    assert moves == [(BROKERS[1], "due"), *[(BROKERS[0], "waits_for_next_split")] * 3]
+
+
 def test_a_wish_says_what_the_part_that_stays_and_those_that_leave_may_have() -> None:
     """With all moves made, the first broker has the hot bundle alone, and the others have the rest."""
     one = wanted(hot())[HOT]

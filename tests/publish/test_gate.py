@@ -38,6 +38,7 @@ def test_the_newest_young_live_cycle_may_be_carried_out() -> None:
     assert why_withheld(facts()) is None
     assert why_withheld(facts(kind="rerun", newest_at=None)) is None
     assert why_withheld(facts(now=AT + timedelta(minutes=20))) is None
+    assert why_withheld(facts(now=AT - timedelta(minutes=5))) is None, "as far ahead as is let pass"
 
 
 @pytest.mark.parametrize(
@@ -46,6 +47,10 @@ def test_the_newest_young_live_cycle_may_be_carried_out() -> None:
         ({"kind": "backfill"}, "a backfill decides anew what was"),
         ({"newest_at": AT + timedelta(minutes=5)}, "a newer cycle is on record (2026-11-21T08:05:00+00:00)"),
         ({"now": AT + timedelta(minutes=21)}, "the cycle is 21 min old, and its figures count for 20 min"),
+        (
+            {"now": AT + timedelta(seconds=120), "max_age": timedelta(seconds=119)},
+            "the cycle is 2 min old, and its figures count for 119 s",
+        ),
         ({"now": AT - timedelta(minutes=10)}, "lies 10 min ahead of this machine's clock"),
         ({"sent_plans": frozenset({"q" * 64})}, "commands of another plan of this cycle went out (qqqqqqqqqqqq)"),
         (

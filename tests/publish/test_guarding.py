@@ -97,6 +97,10 @@ def test_the_share_of_a_cycle_is_bounded_by_the_traffic_of_all_bundles() -> None
 
 def test_a_wish_that_is_held_back_is_answered_under_its_own_id() -> None:
     wish = {"strategy": "wish", "rule": "wish_with_destination", "cause": "wish", "wish_id": "w1"}
+    two = decide(placed(0), placed(1, **wish), settings={"evenkeelFrozenBrokers": [B2]})[2]
+    assert [(row["subject"], row["position"], row["wish_id"]) for row in two] == [
+        (NAMES[0], 1, None), (NAMES[1], 2, "w1"),
+    ]  # fmt: skip
     _, _, (row,) = decide(placed(1, **wish), settings={"evenkeelFrozenBrokers": [B2]})
     assert (row["wish_id"], row["rule"]) == ("w1", "frozen_broker")
     first = decide(placed(0), placed(1, **wish), settings={"evenkeelMaxUnloadsPerCycle": 1})
@@ -114,7 +118,7 @@ def test_a_destination_that_pulsar_is_not_told_of_counts_all_the_same() -> None:
     (one,) = wanted(found["cycle"][0], [], found["placement_decisions"])
     assert one.command["destination"] is None
     (command,) = situation_of(found, [one], Settings()).commands
-    assert (command.destination, command.wished, command.traffic) == (B2, True, MIB)
+    assert (command.destination, command.wished, command.asked_again, command.traffic) == (B2, True, False, MIB)
 
 
 def test_figures_that_are_not_known_are_no_figures() -> None:
@@ -132,13 +136,18 @@ def test_every_listed_broker_counts_with_the_age_of_its_report() -> None:
         report("b5:8080", 50.0, is_listed=False),
         report("b6:8080", None),
     ]
-    loads = [load(row["broker"], 0.5, state=row["state"]) for row in reports] + [load("b7:8080", 0.1)]
+    loads = [load(row["broker"], 0.5, 9.0, msg_throughput_out=2.0, state=row["state"]) for row in reports]
+    loads.append(load("b7:8080", 0.1))
     found = situation(broker_reports=reports, broker_load=loads).brokers
+    usable = (0.5, 11.0)
+    assert {name: (one.usage, one.traffic) for name, one in found.items()} == {
+        B1: usable, B2: usable, B3: usable, "b4:8080": (None, 0.0), "b6:8080": (None, 0.0),
+        "b7:8080": (None, 0.0),
+    }  # fmt: skip
     assert {name: (one.reported, one.report_age) for name, one in found.items()} == {
         B1: (True, 600.0), B2: (True, 4.0), B3: (True, None),
         "b4:8080": (False, None), "b6:8080": (False, None), "b7:8080": (False, None),
     }  # fmt: skip
-    assert (found["b4:8080"].usage, found[B1].usage) == (None, 0.5)
 
 
 def test_a_report_is_held_against_the_snapshot_where_that_is_later_than_the_cycle() -> None:

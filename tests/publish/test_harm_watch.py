@@ -127,6 +127,20 @@ def test_of_two_commands_for_one_bundle_the_later_one_is_looked_at() -> None:
     assert [row["command_id"] for row in decided(unloaded(0), later)["outcomes"]] == ["c9"]
 
 
+def test_two_commands_of_one_cycle_for_one_bundle_are_both_looked_at() -> None:
+    both = decided(unloaded(0), unloaded(0, command_id="c9"))["outcomes"]
+    assert sorted(row["command_id"] for row in both) == ["c0", "c9"]
+
+
+@pytest.mark.parametrize(("rate", "is_harm"), [(100.0, True), (None, False)])
+def test_a_backlog_is_compared_with_the_messages_that_the_bundle_receives(rate: float | None, is_harm: bool) -> None:
+    """In 240 s 24,000 messages came in, and 20,000 of them are left."""
+    grown = {"producers": 8, "consumers": 4, "msg_backlog": 20_000, "used_msg_rate_in": rate}
+    assert [row["detail"][:47] for row in decided(unloaded(0), load=grown)["outcomes"]] == (
+        ["its backlog grew from 0 to 20,000 messages in 2"] if is_harm else []
+    )
+
+
 def test_a_bundle_that_nobody_owns_any_more_has_no_clients() -> None:
     unowned = {"owner": None, "ownership": "unowned", "producers": None, "consumers": None, "msg_backlog": None}
     (row,) = decided(unloaded(0), load=unowned)["outcomes"]

@@ -1,5 +1,6 @@
 """Each rule over several tables: what it lets pass, what it finds, and what it says."""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -159,6 +160,100 @@ def test_what_breaks_one_rule_is_found_by_it_alone(built: ClusterBuilder, rule: 
     assert {name: row[name] for name in expected} == expected
 
 
+NOTHING = (None, None)
+FIGURES: dict[str, tuple[int, float | None, float | None]] = {
+    "snapshot_is_short": (1, 1.0, 60.0),
+    "cluster_has_brokers": (3, 3.0, 1.0),
+    "brokers_are_listed_once": (3, *NOTHING),
+    "a_broker_is_usable": (3, 3.0, 1.0),
+    "enough_brokers_answered": (3, 0.0, 34.0),
+    "reports_are_fresh": (3, 5.0, 1_200.0),
+    "reports_are_not_ahead": (3, -5.0, 300.0),
+    "usage_is_within_limits": (15, 30.0, 105.0),
+    "brokers_do_not_hang": (3, *NOTHING),
+    "topic_figures_came": (3, *NOTHING),
+    "cluster_has_namespaces": (1, *NOTHING),
+    "boundaries_are_whole": (1, *NOTHING),
+    "bundle_counts_agree": (1, *NOTHING),
+    "bundles_have_one_owner": (5, *NOTHING),
+    "owners_are_known": (5, *NOTHING),
+    "claimed_bundles_exist": (4, *NOTHING),
+    "topics_have_a_namespace": (9, *NOTHING),
+    "shown_ranges_exist": (4, *NOTHING),
+    "topics_lie_in_their_range": (5, *NOTHING),
+    "loaded_topics_have_rates": (9, *NOTHING),
+    "topic_sums_agree": (4, 0.0, 10.0),
+}
+"""How many the rules check in a sound cluster with a broker's own bundle, what they measure, and their limits."""
+
+
+def figures(built: ClusterBuilder) -> dict[str, tuple[int, float | None, float | None]]:
+    found = [finding.row() for finding in check_cluster(seen(built))]
+    return {row["rule"]: (row["checked_rows"], row["measured"], row["threshold"]) for row in found}
+
+
+@pytest.mark.parametrize(
+    ("built", "changed"),
+    [
+        pytest.param(sound(), {}, id="sound"),
+        pytest.param(sound().policies(snapshot_started_at=None), {"snapshot_is_short": (0, None, 60.0)}, id="no start"),
+        pytest.param(
+            sound().policies(snapshot_finished_at=None),
+            {
+                "snapshot_is_short": (0, None, 60.0),
+                "reports_are_fresh": (0, None, 1_200.0),
+                "reports_are_not_ahead": (0, None, 300.0),
+            },
+            id="no end",
+        ),
+        pytest.param(
+            sound().broker(
+                "b2:8080", cpu_usage=None, memory_limit=None, bandwidth_in_limit=0.0, bandwidth_out_limit=-1.0
+            ),
+            {"usage_is_within_limits": (11, 30.0, 105.0)},
+            id="usage or limit is unknown",
+        ),
+        pytest.param(
+            sound().broker("b2:8080", cpu_usage=0.5, cpu_limit=0.5),
+            {"usage_is_within_limits": (15, 100.0, 105.0)},
+            id="a limit below one",
+        ),
+        pytest.param(
+            sound().broker("b2:8080", report_at=None),
+            {"reports_are_fresh": (2, 5.0, 1_200.0), "reports_are_not_ahead": (2, -5.0, 300.0)},
+            id="a report without a time is usable",
+        ),
+    ],
+)
+def test_rules_say_how_many_they_checked_what_they_measured_and_their_limit(
+    built: ClusterBuilder, changed: dict[str, tuple[int, float | None, float | None]]
+) -> None:
+    built.bundle(f"pulsar/b1:8080/{WHOLE}", "b1:8080", is_owned=True)
+    built.topic("persistent://pulsar/b1:8080/healthcheck", broker="b1:8080", bundle_range=WHOLE)
+    assert figures(built) == FIGURES | changed
+    assert failed(built) == {}
+
+
+@pytest.mark.parametrize(
+    ("built", "usable"),
+    [
+        (sound().broker("b2:8080", report_at=LIMIT), 3),
+        (sound().broker("b2:8080", report_at=LIMIT - timedelta(seconds=1)), 2),
+        (sound().broker("b2:8080", report_at=NOON + timedelta(seconds=300)), 3),
+        (sound().broker("b2:8080", report_at=NOON + timedelta(seconds=301)), 2),
+        (sound().broker("b2:8080", state="hung"), 2),
+    ],
+)
+def test_reports_are_usable_within_their_time(built: ClusterBuilder, usable: int) -> None:
+    found = figures(built)
+    assert found["a_broker_is_usable"] == (3, usable, 1.0)
+    assert found["enough_brokers_answered"] == (3, pytest.approx(100 * (3 - usable) / 3), 34.0)
+    facts = seen(built)
+    without = replace(facts, unusable=(facts.brokers[0],))
+    rows = {finding.rule.name: finding.row() for finding in check_cluster(without)}
+    assert rows["a_broker_is_usable"]["measured"] == usable - 1, "nor one that breaks a rule of its suite"
+
+
 def own(namespace: str) -> ClusterBuilder:
     """With a broker's own namespace, which needs no boundaries."""
     built = sound().bundle(f"{namespace}/{WHOLE}", "b1:8080", is_owned=True)
@@ -178,12 +273,18 @@ def own(namespace: str) -> ClusterBuilder:
             sound().broker("b2:8080", report_at=OLD).settings(evenkeelMaxReportAgeSeconds=1_600.0), id="may be older"
         ),
         pytest.param(sound().silent("b3:8080"), id="one silent of three"),
-        pytest.param(sound().broker("b1:8080", cpu_usage=104.0, cpu_limit=100.0), id="a little above its limit"),
+        pytest.param(sound().broker("b1:8080", cpu_usage=105.0, cpu_limit=100.0), id="a little above its limit"),
+        pytest.param(sound().broker("b2:8080", report_at=NOON + timedelta(seconds=300)), id="as far ahead as allowed"),
+        pytest.param(sound().policies(snapshot_started_at=NOON - timedelta(seconds=60)), id="as long as allowed"),
+        pytest.param(
+            sound(2).silent("b2:8080").settings(evenkeelMissingBrokersToleratedPercent=50.0), id="one silent of two"
+        ),
         pytest.param(sound().broker("b1:8080", bandwidth_in_usage=-1.0, bandwidth_in_limit=-1.0), id="no limit"),
     ],
 )
 def test_what_is_in_order_breaks_no_rule(built: ClusterBuilder) -> None:
     assert failed(built) == {}
+    assert refused_records(seen(built)) == []
 
 
 def test_what_is_refused_is_named_with_its_place() -> None:

@@ -2,7 +2,8 @@
 
 import json
 import re
-from datetime import datetime
+from datetime import datetime, timedelta
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from tests.builders import NOON, cluster
 from tests.validate.seen import seen
 
 EXPECTATIONS = Path(__file__).resolve().parents[2] / "expectations"
+LATER = NOON + timedelta(minutes=5)
 ODD = "persistent://acme/web/<script>alert('x')</script>"
 
 
@@ -33,35 +35,69 @@ def rows(name: str, cycle_at: datetime = NOON) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    front = render([*rows("lab"), *rows("../up & <b>away</b>")], tmp_path_factory.mktemp("docs"))
+    front = render([*rows("lab"), *rows("../up & <b>away</b>", LATER)], tmp_path_factory.mktemp("docs"))
     assert front.name == "index.html"
     return front.parent
 
 
 def test_front_page_lists_every_cluster_and_its_rules_across_tables(site: Path) -> None:
     page = (site / "index.html").read_text(encoding="utf-8")
-    assert "<h2>lab</h2>" in page
-    assert "<h2>../up &amp; &lt;b&gt;away&lt;/b&gt;</h2>" in page
-    assert "boundaries_are_whole" in page
+    every = len(rows("lab"))
+    assert f"<h2>lab</h2><p>{every} rules, 3 failed, as of 2026-11-21 12:00:00 UTC</p>" in page
+    odd = "<h2>../up &amp; &lt;b&gt;away&lt;/b&gt;</h2>"
+    assert f"{odd}<p>{every} rules, 3 failed, as of 2026-11-21 12:05:00 UTC</p>" in page
     assert "1 topics are of namespaces that the cluster does not have" in page
+    listed = re.findall(r"<tr><td>(\w+)</td>", page.partition("<h2>lab</h2>")[2])
+    across = [row["rule"] for row in rows("lab") if row["kind"] != "expectation"]
+    assert sorted(listed) == sorted([*across, "msg_rate_in_is_a_rate"]), "and the expectation that failed"
 
 
 def test_every_suite_has_a_page_that_the_front_page_links_to(site: Path) -> None:
     page = (site / "index.html").read_text(encoding="utf-8")
     links = re.findall(r'<a href="([^"]+)">(\w+)</a>', page)
     assert sorted(table for _, table in links) == sorted([*SUITES, *SUITES])
+    own = re.findall(r'<a href="([^"]+)">(\w+)</a>', page.partition("<h2>lab</h2>")[2])
+    assert own == [(f"lab/{table}.html", table) for table in sorted(SUITES)], "each cluster has its own"
     for link, _ in links:
         assert (site / link).is_file()
         assert (site / link).resolve().is_relative_to(site.resolve())
 
 
+def text_of(page: Path) -> str:
+    """The page's text without markup, words one space apart."""
+    bare = re.sub(r"<style.*?</style>", " ", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", bare))
+
+
 def test_failed_expectation_shows_its_counts_and_its_offender(site: Path) -> None:
-    page = (site / "lab" / "topic_stats.html").read_text(encoding="utf-8")
-    text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page))
-    assert "1 unexpected values found" in text
-    assert "lab topic_stats" in text, "the page says whose it is"
-    assert "20% of 5 total rows" in text
-    assert "&lt;script&gt;alert" in page
+    text = text_of(site / "lab" / "topic_stats.html")
+    counts = "Evaluated Expectations 15 Successful Expectations 14 Unsuccessful Expectations 1 Success Percent ≈93.33%"
+    assert f"Suite: lab topic_stats Data asset: None Status: Failed Statistics {counts}" in text
+    assert "1 unexpected values found. 20% of 5 total rows" in text
+    assert "&lt;script&gt;alert" in text
+    assert text.index("Run Name evenkeel Run Time 2026-11-21T12:00:00Z") > text.index(counts), "at the end"
+    assert "Status: Succeeded" in text_of(site / "lab" / "broker_reports.html")
+
+
+@pytest.mark.parametrize(
+    ("checked", "failed", "shown"),
+    [(None, 3, ["3 unexpected values found. 0% of 0 total rows"]), (0, None, []), (5, None, []), (None, None, [])],
+)
+def test_counts_that_are_unknown_are_shown_as_none(
+    tmp_path: Path, checked: int | None, failed: int | None, shown: list[str]
+) -> None:
+    (row,) = (row for row in rows("lab") if row["rule"] == "msg_rate_in_is_a_rate" and not row["passed"])
+    render([{**row, "checked_rows": checked, "failed_rows": failed, "sample": None}], tmp_path)
+    text = text_of(tmp_path / "lab" / "topic_stats.html")
+    assert re.findall(r"\d+ unexpected values found. \S+ of -?\d+ total rows", text) == shown
+    assert re.findall(r"(-?\d+%) unexpected", text) == ["0%"]
+
+
+def test_a_long_name_gets_a_file_name_of_sixty_characters_and_a_digest(tmp_path: Path) -> None:
+    (row,) = (row for row in rows("lab") if row["rule"] == "msg_rate_in_is_a_rate" and not row["passed"])
+    render([{**row, "checked_table": "t" * 60}, {**row, "checked_table": "t" * 61}], tmp_path)
+    names = sorted(path.stem for path in (tmp_path / "lab").iterdir())
+    assert names == ["t" * 60, f"{'t' * 60}-{sha256(b't' * 61).hexdigest()[:8]}"]
 
 
 @pytest.mark.parametrize("table", SUITES)
@@ -84,6 +120,7 @@ def test_pages_fetch_nothing_and_run_nothing(site: Path) -> None:
     assert len(pages) == 2 * len(SUITES) + 1
     for path in pages:
         page = path.read_text(encoding="utf-8")
+        assert page.count("color-scheme: light dark; }") == page.count("</style></head>") == 1, "one sheet of its own"
         assert "<script" not in page
         assert not re.findall(r'(?:src|srcset)\s*=\s*["\']https?:', page)
         assert not re.findall(r"<link\b", page)

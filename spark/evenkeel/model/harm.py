@@ -53,7 +53,7 @@ def harm_of(samples: Sequence[Clients], now: Clients, published: float | None, s
     if not samples:
         return None
     *earlier, then = samples
-    before = earlier[0] if earlier and earlier[0].at < then.at else None
+    before = next((sample for sample in earlier if sample.at < then.at), None)
     harms = [_gone(noun, before, then, now, settings) for noun in ("producers", "consumers")]
     harms.append(_piled_up(before, then, now, published, settings))
     return "; ".join(harm for harm in harms if harm) or None
@@ -62,10 +62,10 @@ def harm_of(samples: Sequence[Clients], now: Clients, published: float | None, s
 def _gone(noun: str, before: Clients | None, then: Clients, now: Clients, settings: Settings) -> str | None:
     least = settings.evenkeelHarmClientsBackPercent
     had, have = getattr(then, noun), getattr(now, noun)
-    if least <= 0 or not had or have is None:
+    if not had or have is None:
         return None
     expected = had - _as_before(getattr(before, noun, None), had, before, then, now, falling=True)
-    if expected <= 0 or have >= expected * least / 100.0:
+    if have >= expected * least / 100.0:
         return None
     enough = math.ceil(expected * least / 100.0)
     return (

@@ -44,9 +44,9 @@ class DrainRound(Protocol):
 
 
 def _words(row: Considered) -> str:
-    removed = int(row.numbers.get("removed", 0))
+    removed = int(row.numbers["removed"])
     filters = f", {plural(removed, 'broker')} filtered out" if removed else ""
-    of = f"{goes_to(row)}: of {plural(row.numbers.get('candidates'), 'candidate')}{filters}"
+    of = f"{goes_to(row)}: of {plural(row.numbers['candidates'], 'candidate')}{filters}"
     if row.measured is None:
         return f"{of} none has load data, and it was given the fewest bundles of emptied brokers."
     return f"{of} it is used least, {amount(row.measured, row.unit)} with what it was given before."
@@ -124,7 +124,7 @@ class _Forecast:
 
     def _share(self, bundle: str, owner: str) -> float:
         """The mean of the bundle's shares of its broker's traffic and of the number of its bundles, from 0 to 1."""
-        whole = self._traffic.get(owner, 0.0)
+        whole = self._traffic[owner]
         traffic = min(self._of_bundle.get(bundle, 0.0) / whole, 1.0) if whole > 0 else 0.0
         return (traffic + 1.0 / max(self._bundles[owner], 1)) / 2.0
 

@@ -20,7 +20,7 @@ from evenkeel.planner.placement_search import UNITS, PlacementSearch, Whole
 
 def relieve(search: PlacementSearch, price: float, of_others: float = 0.0, fullest: int | None = None) -> None:
     """Move the excess above the target at this price of load; brokers beyond `fullest` have the price `of_others`."""
-    before, per_price = len(search.moves), max(1, len(search.brokers)) / UNITS
+    before, per_price = len(search.moves), len(search.brokers) / UNITS
     for n, broker in enumerate(search.fullest_first()):
         _relieve(search, broker, (price if fullest is None or n < fullest else of_others) * per_price)
     _spread(search, search.moves[before:])

@@ -95,18 +95,16 @@ def _result(row: Row) -> Any:
 
     definition = _escaped(json.loads(row["definition"]))
     checked, failed = row["checked_rows"] or 0, row["failed_rows"] or 0
-    kind, kwargs, meta = definition["type"], definition["kwargs"], {"rule": escape(row["rule"])}
+    kind, kwargs, severity = definition["type"], definition["kwargs"], _severity(row)
     return ExpectationValidationResult(
         success=bool(row["passed"]),
-        expectation_config=ExpectationConfiguration(kind, kwargs, meta, severity=_severity(row)),
+        expectation_config=ExpectationConfiguration(type=kind, kwargs=kwargs, severity=severity),
         result={
             "element_count": checked,
             "unexpected_count": failed,
             "unexpected_percent": 100.0 * failed / checked if checked else 0.0,
             "partial_unexpected_list": _escaped([*(row["sample"] or ())]),
         },
-        exception_info={"raised_exception": False, "exception_message": None, "exception_traceback": None},
-        meta={},
     )
 
 

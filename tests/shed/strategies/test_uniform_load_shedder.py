@@ -1,5 +1,7 @@
 """UniformLoadShedder at its limits: what is reached, exceeded, rounded and said."""
 
+import math
+
 import pytest
 
 from evenkeel.model.load import LoadData
@@ -55,6 +57,13 @@ def test_the_minimum_to_unload_must_be_reached(least: int, gone: list[str]) -> N
     """A fifth of the difference of 5,007 msg/s is 1,001, in whole messages."""
     brokers = [broker("b1:8080", rates=(14_007.0, 1_000.0)), broker("b2:8080", rates=(10_000.0,))]
     assert taken(try_shedder("UniformLoadShedder", brokers, {"minUnloadMessage": least})) == gone
+
+
+@pytest.mark.parametrize(
+    ("figure", "whole"), [(math.nan, 0), (-1.9, -1), (1e12, 2_147_483_647), (-math.inf, -2_147_483_648)]
+)
+def test_a_figure_is_cut_as_by_a_java_cast_to_int(figure: float, whole: int) -> None:
+    assert uniform_load_shedder._java_int(figure) == whole
 
 
 def test_the_rate_must_be_exceeded_and_the_minimum_reached() -> None:
