@@ -36,7 +36,7 @@ from hypothesis import Phase, settings
 CHECKOUT = Path(__file__).resolve().parent.parent
 PACKAGE = CHECKOUT / "spark" / "evenkeel"
 ROOMS = ("plan_splits", "shed", "place", "publish", "planner", "model", "verify", "transparency", "validate")
-BESIDE = ("cycle", "golden", "pulsar_unit", "manual_requests")
+BESIDE = ("aggregate", "cycle", "golden", "pulsar_unit", "manual_requests")
 """Folders of tests that call several rooms."""
 
 FLIPPED: dict[type, type] = {ast.Lt: ast.GtE, ast.LtE: ast.Gt, ast.Gt: ast.LtE, ast.GtE: ast.Lt}

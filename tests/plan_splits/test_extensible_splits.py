@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+import pytest
+
 from evenkeel.place import round as extensible_place_round
 from evenkeel.plan_splits import round as split_round
 from evenkeel.shed import round as shed_round
@@ -73,6 +75,26 @@ def test_topics_are_asked_for_only_of_bundles_that_are_due() -> None:
                 "value": 2.0, "at": None}]  # fmt: skip
     (chosen,) = split_round.choose({}, given | {"state": counted})["chosen"]
     assert (chosen["lower"], chosen["upper"], chosen["owner"]) == (0, 0x10000000, "b1:8080")
+
+
+@pytest.mark.parametrize(
+    ("figures", "is_chosen"),
+    [
+        ({"topics": 11}, True),
+        ({"used_msg_rate_in": 20_000.0, "used_msg_rate_out": 10_000.0}, False),
+        ({"used_msg_rate_in": 20_000.0, "used_msg_rate_out": 10_001.0}, True),
+        ({"used_msg_throughput_in": 60 * MIB, "used_msg_throughput_out": 40 * MIB}, False),
+        ({"used_msg_throughput_in": 60 * MIB, "used_msg_throughput_out": 40 * MIB + 1}, True),
+    ],
+)
+def test_in_a_window_topics_are_asked_for_of_every_bundle_over_a_limit(
+    figures: dict[str, float], is_chosen: bool
+) -> None:
+    by_count = cycle(**PATIENT, defaultNamespaceBundleSplitAlgorithm="topic_count_equally_divide")
+    known = [bundle(0, "b1:8080", topics=3) | figures, bundle(1, "b1:8080", topics=3)]
+    given = rows(REPORTS, known, cycle=[by_count | {"manager": "extensible"}])
+    chosen = split_round._choose_any({}, given)["chosen"]
+    assert [row["lower"] for row in chosen] == [0] * is_chosen
 
 
 def test_a_wish_for_an_unload_goes_where_a_look_up_would_find_it() -> None:

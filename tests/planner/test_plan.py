@@ -15,7 +15,7 @@ BEFORE = AT - timedelta(minutes=5)
 MIB = 1024.0 * 1024.0
 
 
-def misses_after(latest: float, usage: float) -> int:
+def misses_after(latest: float, usage: float, before: float = 0.5) -> int:
     """Plans that broke their promise in a row, where one did already, and the next was to bring b1 from 50 MiB/s at
     50 % to 40 MiB/s; now it has `latest` MiB/s at `usage`, after an average of 40, since load goes to and fro."""
     kept = UsageSums(near_weight=5.0, near_load=250.0 * MIB, near_usage=2.5)
@@ -26,7 +26,7 @@ def misses_after(latest: float, usage: float) -> int:
         misses=1,
         brokers={name: BrokerMemory(1.0, 50.0 * MIB, 0.5) for name in ("b1", "b2")},
         sums={("cpu", name): kept for name in ("b1", "b2")},
-        promises={"b1": Promise(BEFORE, "cpu", 0.1, 0.5, 40.0 * MIB)},
+        promises={"b1": Promise(BEFORE, "cpu", 0.1, before, 40.0 * MIB)},
     )
     average = BundleFigures(bytes_in=40.0 * MIB)
     view = PlannerView(
@@ -52,3 +52,9 @@ def misses_after(latest: float, usage: float) -> int:
 )
 def test_a_swing_of_load_neither_breaks_a_promise_nor_keeps_it(latest: float, usage: float, misses: int) -> None:
     assert misses_after(latest, usage) == misses
+
+
+@pytest.mark.parametrize(("before", "usage", "misses"), [(0.949, 0.949, 2), (0.95, 0.949, 1), (0.949, 0.95, 1)])
+def test_a_promise_of_a_broker_that_was_or_is_full_is_not_judged(before: float, usage: float, misses: int) -> None:
+    """Usage stays as it was; from 95 % on a broker is full, and one miss is on record."""
+    assert misses_after(40.0, usage, before) == misses

@@ -66,6 +66,11 @@ def test_a_report_on_an_earlier_cycle_of_its_own_is_taken() -> None:
     assert sorted(reported(done("e1", None), done("e0", "east"))) == [("e0", "east"), ("e1", "east")]
 
 
+def test_a_report_without_the_cycle_of_its_command_makes_none_known() -> None:
+    outcome = Outcome("e0", "done", CYCLE, "moved")
+    assert reported(done("e1", None), AgentReport(outcome, "agent-1", "east", None, None)) == [("e1", "east")]
+
+
 def test_a_pause_is_sent_to_the_agents_of_all_clusters_at_once(monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
     """A queue that does not answer holds up no other cluster's."""
     names = [f"c{number}" for number in range(12)]

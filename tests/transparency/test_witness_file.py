@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from evenkeel.errors import BadSignature, DamagedLog, InconsistentLog, WitnessError
+from evenkeel.errors import BadNote, BadSignature, DamagedLog, InconsistentLog, WitnessError
 from evenkeel.locks import held
 from evenkeel.transparency import witness_file
 from evenkeel.transparency.log import TransparencyLog
@@ -87,6 +87,22 @@ def test_a_last_line_that_is_no_checkpoint_of_the_log_is_told(tmp_path: Path, li
     with pytest.raises(DamagedLog, match="its last line is"):
         appended(file_at(path), log)
     assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(("beside", "is_read"), [([1], True), ([[1]], False)])
+def test_a_line_nested_deeper_than_two_is_not_read(tmp_path: Path, beside: list[object], is_read: bool) -> None:
+    path, log = tmp_path / "c", log_of(entries_of(5))
+    appended(file_at(path), log)
+    line = json.loads(path.read_bytes())
+    path.write_bytes(json.dumps({**line, "beside": beside}).encode() + b"\n")
+    if is_read:
+        assert file_at(path).latest().checkpoint.size == 5
+        assert [*WitnessFile.notes_in(path.read_bytes())] == [line["checkpoint"].encode()]
+        return
+    with pytest.raises(DamagedLog, match="its last line is"):
+        file_at(path).latest()
+    with pytest.raises(BadNote):
+        [*WitnessFile.notes_in(path.read_bytes())]
 
 
 def test_a_checkpoint_of_a_stranger_is_not_taken(tmp_path: Path) -> None:

@@ -11,9 +11,18 @@ import pytest
 from evenkeel.handover import CycleKey
 from evenkeel.lake.schemas import TABLES
 from evenkeel.validate import judging, suites
-from evenkeel.validate.facts import AT, Facts, RowsOfCycles
-from evenkeel.validate.judging import broken_words, judge_suite
-from evenkeel.validate.suites import REJECT, Finding, Found, Suite, SuiteError, ValidationRule, read_suites
+from evenkeel.validate.facts import AT, Facts, RowsOfCycles, by_row
+from evenkeel.validate.judging import Offenders, broken_words, judge_suite
+from evenkeel.validate.suites import (
+    REJECT,
+    ExpectationVerdict,
+    Finding,
+    Found,
+    Suite,
+    SuiteError,
+    ValidationRule,
+    read_suites,
+)
 from tests.builders import NOON, cluster
 
 Row = dict[str, Any]
@@ -206,3 +215,12 @@ def test_rows_of_a_cycle_lie_side_by_side() -> None:
     for key in KEYS:
         assert {(row["cluster"], row[AT]) for row in rows.of(key).to_pylist()} == {key}
     assert rows.of(("none", KEYS[0][1])).num_rows == 0
+
+
+def test_offenders_that_spark_counts_over_all_cycles_are_those_of_a_cycle_that_is_alone() -> None:
+    rule = next(rule for suite in read_suites().values() for rule in suite.rules if not by_row([rule]))
+    verdict = ExpectationVerdict(rule, passed=False, failed=3, samples=["one"])
+    nothing = RowsOfCycles(table_of([]))
+    for keys, number in ((KEYS[:1], 3), (KEYS, None)):
+        found = judging._offenders(Facts({}, nothing, None), None, verdict, keys)
+        assert found == {key: Offenders(number, ["one"]) for key in keys}

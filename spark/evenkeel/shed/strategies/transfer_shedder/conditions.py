@@ -31,7 +31,7 @@ TTL_KEY = "loadBalancerBrokerLoadDataTTLInSeconds"
 class Gate:
     """The round stops: `reason` is Pulsar's word. `broker` is the one that cools down, or the first without data.
 
-    `elapsed`: ms from that broker's last unload to its load data. `count`: brokers concerned.
+    `elapsed`: ms from that broker's last unload to its load data. `count`: brokers that have no load data.
     """
 
     reason: str
@@ -63,11 +63,11 @@ def gate(load: ExtensibleLoad, recently_unloaded: Mapping[str, int], settings: S
         if broker in remembered:
             elapsed = data.updated_at - remembered[broker]
             if elapsed < settings.loadBalanceSheddingDelayInSeconds * 1_000:
-                return Gate("CoolDown", remembered, broker, elapsed, 1)
+                return Gate("CoolDown", remembered, broker, elapsed)
             del remembered[broker]
         counted.append(data.weighted_max_ema)
     if not counted:
-        return Gate("OutDatedData" if load.loads else "NoBrokers", remembered, count=len(load.loads))
+        return Gate("OutDatedData" if load.loads else "NoBrokers", remembered)
     missing = sorted(load.brokers.keys() - load.loads.keys())
     if missing:
         return Gate("NoLoadData", remembered, missing[0], count=len(missing))
