@@ -1,5 +1,6 @@
 """A table whose log is not whole is refused with what is missing, what still is there, and what to do."""
 
+import hashlib
 import os
 import re
 from datetime import timedelta
@@ -15,7 +16,7 @@ from evenkeel.lake.delta_log import is_as_made, read_commit
 from evenkeel.lake.record import read_attempts, read_table
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake, append_row
-from evenkeel.lake.table_log import damage_behind
+from evenkeel.lake.table_log import damage_behind, is_committed
 from evenkeel.lake.table_metadata import demand_as_declared
 from evenkeel.verify.table_logs import check_table
 from tests.lakes.small_lake import SmallLake, moment
@@ -129,6 +130,41 @@ def test_a_commit_that_is_cut_is_mended_as_the_message_says_and_loses_no_other(
         (log / f"{version:020}.json").write_text('{"commitInfo": {}}')
     assert len(read_table(lake, "cycles")) == 2 * CYCLES + 1
     assert check_table(str(lake), "cycles", {}) == []
+
+
+@pytest.mark.parametrize("share", SHARES)
+def test_the_first_commit_is_not_replaced_by_one_without_a_schema(log: Path, share: str) -> None:
+    for name in (f"{7:020}.checkpoint.parquet", "_last_checkpoint"):
+        (log / name).unlink()
+    first = log / f"{0:020}.json"
+    whole = first.read_bytes()
+    cut(first, share)
+    told = refusal(log)
+    assert re.search(r"commit 0 \(\S+\) is (empty|cut short)", told), told
+    (fault,) = (one for one in check_table(str(log.parent.parent), "cycles", {}) if one.place == "commit 0")
+    for words in (told, fault.words):
+        assert "Restore that file from a copy: it holds the table's schema" in words
+        assert "commitInfo" not in words
+    first.write_bytes(whole)
+    assert len(read_attempts(log.parent.parent)) == CYCLES
+
+
+def test_a_commit_is_there_until_the_log_ends_before_it_or_has_another_one(log: Path) -> None:
+    digests = [hashlib.sha256((log / f"{version:020}.json").read_bytes()).hexdigest() for version in range(8)]
+
+    def lost() -> list[int]:
+        return [version for version in range(8) if not is_committed(str(log.parent), version, digests[version])]
+
+    assert lost() == []
+    ended = log / f"{3:020}.json"
+    ended.write_bytes(ended.read_bytes().rstrip(b"\n"))
+    remove(log, 0, 1)  # as upkeep does
+    assert lost() == []
+    (log / f"{5:020}.json").write_text('{"commitInfo": {}}')
+    assert lost() == [5]
+    remove(log, 7, checkpoint=True)
+    (log / "_last_checkpoint").unlink()
+    assert lost() == [5, 7]
 
 
 def test_a_commit_that_is_cut_between_two_lines_is_named_by_the_files_that_it_says_to_add(log: Path) -> None:

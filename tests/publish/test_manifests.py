@@ -55,10 +55,13 @@ def plans(*left_out: int, other: Mapping[int, str] | None = None) -> dict[CycleK
     return {("lab", AT[n]): {"plan_id": plan, "commands": 0} for n, plan in ids.items()}
 
 
-def on_record(rows: Rows) -> AttemptsSoFar:
-    """What the chain says once these rows stand in it, and the closing rows of those with a plan."""
+def on_record(rows: Rows, lost: str = "") -> AttemptsSoFar:
+    """What the chain says once these rows stand in it, and the closing rows of those with a plan.
+
+    `lost`: a write id whose rows its table no longer has.
+    """
     found = [[row, closed_row(row, (), NOW)] if row["plan_id"] else [row] for row in rows.values()]
-    return AttemptsSoFar([row for both in found for row in both])
+    return AttemptsSoFar([row for both in found for row in both], lambda write: write["write_id"] != lost)
 
 
 def made(handover: Handover, known: AttemptsSoFar, *left_out: int, **more: Any) -> Rows:
@@ -116,6 +119,15 @@ def test_what_comes_after_another_plan_rests_on_that() -> None:
     assert (three["kind"], three["predecessor_attempt_id"]) == ("rerun", two["attempt_id"])
     # Nobody takes over from the last one, and its plan is on record.
     assert four["attempt_id"] == ids(before)[3]
+
+
+def test_an_attempt_of_which_a_table_lost_rows_stands_for_no_cycle() -> None:
+    before = made(window("a"), AttemptsSoFar([]))
+    again = made(window("b"), on_record(before, lost="a10"))
+    assert [one == two for one, two in zip(ids(again), ids(before), strict=True)] == [True, False, False, True]
+    _, two, three, _ = again.values()
+    assert (two["kind"], {write["write_id"][0] for write in two["writes"]}) == ("rerun", {"b"})
+    assert three["predecessor_attempt_id"] == two["attempt_id"]
 
 
 def test_an_attempt_of_another_snapshot_stands_for_no_cycle_that_hands_its_own_on() -> None:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from evenkeel.errors import EvenkeelError, LakeError
 from evenkeel.json_text import NotJson, parse_json
-from evenkeel.lake.delta_log import LOG_FOLDER, commit_name, hinted
+from evenkeel.lake.delta_log import LOG_FOLDER, commit_name, hinted, newest_version
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.table_files import FolderFiles, TableFiles, arrow_source, delta_table, files_of, is_delta_table
 from evenkeel.object_store import explained, is_object_store
@@ -95,7 +95,7 @@ _ONCE = {"commitInfo": "info", "metaData": "metadata", "protocol": "protocol"}
 def parse_commit(version: int, data: bytes) -> LoggedCommit:
     """Return the commit with these bytes."""
     digest, ended = (hashlib.sha256(data + end).hexdigest() for end in (b"", b"\n"))
-    commit, actions = LoggedCommit(version, digest, ended, commit_fault(data)), commit_actions(data)
+    commit, actions = LoggedCommit(version, digest, ended, commit_fault(data, version)), commit_actions(data)
     for action in actions or ():
         for kind, body in action.items():
             if kind == "cdc":  # rows that upkeep dropped, in tables that keep changes
@@ -123,6 +123,13 @@ def read_commits(files: TableFiles, versions: Iterable[int]) -> Iterator[LoggedC
     for version, data in _all(files, read, versions):
         if data is not None:
             yield parse_commit(version, data)
+
+
+def is_committed(path: str, version: int, digest: str) -> bool:
+    """Return True if the log of a table has the commit with that SHA-256 (hex), or had it before upkeep removed it."""
+    for commit in read_commits(files_of(path), [version]):
+        return digest in (commit.digest, commit.ended)
+    return version <= newest_version(path)
 
 
 def _all(files: TableFiles, read: Any, versions: Iterable[int]) -> Iterator[Any]:
@@ -280,6 +287,10 @@ _MEND_COMMIT = (
     "Restore that file from a copy. Without a copy, remove it if it is the newest commit, else write "
     '`{"commitInfo": {}}` into it. The rows that it named are lost then (docs/how-to/power-cut.md)'
 )
+_MEND_FIRST = (
+    "Restore that file from a copy: it holds the table's schema. Without a copy, remove the table's folder if it is "
+    "the only commit: no row is in it. Else make it of the oldest `N.crc` (docs/how-to/power-cut.md)"
+)
 _FILES_ADDED = ("numFiles", "numAddedFiles", "num_added_files")
 """Metrics of Spark's and deltalake's commits with the number of added files."""
 _OF_A_TABLE = re.compile(r"_delta_log|DELTA_|\.parquet|Json|DeltaError|Kernel error", re.IGNORECASE)
@@ -294,25 +305,26 @@ def commit_actions(data: bytes) -> list[dict[str, Any]] | None:
     return actions if all(isinstance(action, dict) for action in actions) else None
 
 
-def commit_fault(data: bytes) -> str | None:
+def commit_fault(data: bytes, version: int) -> str | None:
     """Return the fault of a commit's bytes as a predicate with the advice; None if it can be read."""
+    mend = _MEND_COMMIT if version else _MEND_FIRST
     if not data.strip():
-        return f"is empty: readers take it for a commit without rows. {_MEND_COMMIT}"
+        return f"is empty: readers take it for a commit without {'rows' if version else 'a schema'}. {mend}"
     actions = commit_actions(data)
     if actions is None:
-        return f"is cut short, or is not JSON: no reader can read the table. {_MEND_COMMIT}"
+        return f"is cut short, or is not JSON: no reader can read the table. {mend}"
     infos = [info for action in actions if isinstance(info := action.get("commitInfo"), dict)]
     metrics = [metrics for info in infos if isinstance(metrics := info.get("operationMetrics"), dict)]
     said = max((int(n) for m in metrics for name in _FILES_ADDED if (n := str(m.get(name))).isdecimal()), default=0)
     if (added := sum("add" in action for action in actions)) < said:
-        return f"is cut short: it says that it adds {said} files, and names {added}. {_MEND_COMMIT}"
+        return f"is cut short: it says that it adds {said} files, and names {added}. {mend}"
     return None
 
 
 def commit_damage(files: TableFiles, version: int) -> str | None:
     """Return the fault of a commit's bytes, and what to do; None for one that can be read, or is gone."""
     try:
-        words = commit_fault(files.read(commit_name(version)))
+        words = commit_fault(files.read(commit_name(version)), version)
     except FileNotFoundError:
         return None
     return None if words is None else f"commit {version} ({files.full(commit_name(version))}) {words}"

@@ -1,16 +1,16 @@
 """The rows of `cycles`: all data needed to read, check and recompute an attempt.
 
-An attempt with the same result as a recorded attempt of its cycle is that attempt, and not a further one. In a window a
-cycle also hands its state to the next. So there the recorded attempt must also have the same inputs and code, which
-leave the same state, and must be one that later cycles of this kind of run may take over from. Else the window's own is
-a further attempt, and the next cycle continues from it.
+An attempt with the same result as a recorded attempt of its cycle is that attempt, and not a further one, unless a
+table lost rows of it. In a window a cycle also hands its state to the next. So there the recorded attempt must also
+have the same inputs and code, which leave the same state, and must be one that later cycles of this kind of run may
+take over from. Else the window's own is a further attempt, and the next cycle continues from it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -36,9 +36,10 @@ _RATIOS = ("before_max_over_mean", "after_max_over_mean", "moved_traffic_share")
 
 
 class AttemptsSoFar:
-    """The recorded attempts at a run's cycles."""
+    """The recorded attempts at a run's cycles; `is_there` says of a write that its table still has its commit."""
 
-    def __init__(self, rows: Sequence[Row]) -> None:
+    def __init__(self, rows: Sequence[Row], is_there: Callable[[Row], bool] = lambda write: True) -> None:
+        self.lost = {row["attempt_id"] for row in rows if not all(map(is_there, row["writes"] or ()))}
         self._kinds = {(row["attempt_id"], row["row_kind"]) for row in rows}
         self._planned: dict[tuple[str, datetime], list[Row]] = {}
         for row in rows:
@@ -83,7 +84,9 @@ def as_recorded(row: dict[str, Any], known: AttemptsSoFar, *, is_handed_on: bool
     same = [
         earlier
         for earlier in before
-        if _outcome(earlier) == _outcome(row) and (not is_handed_on or _serves(earlier, row))
+        if _outcome(earlier) == _outcome(row)
+        and (not is_handed_on or _serves(earlier, row))
+        and earlier["attempt_id"] not in known.lost
     ]
     if same:
         listed = {"attempt_id": same[-1]["attempt_id"], "kind": same[-1]["kind"]}

@@ -22,6 +22,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.cycle.runner import RoundInputs, decide_rounds
@@ -33,6 +34,7 @@ from evenkeel.lake.outbox import recent_acts
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.schemas.acted import SPLIT
 from evenkeel.lake.store import Lake
+from evenkeel.lake.table_log import is_committed
 from evenkeel.model.amounts import amount
 from evenkeel.model.past_commands import HARMED
 from evenkeel.publish import plan as plan_round
@@ -232,7 +234,12 @@ def _attempts_so_far(spark: SparkSession, lake: Lake, handover: Handover) -> Att
             in_spans((cluster, min(cycle_moments), max(cycle_moments)) for cluster, cycle_moments in moments.items())
         )
         rows = with_moments(chain.select(*columns), ("cycle_at",))
-    return AttemptsSoFar(sorted(rows, key=lambda row: (row["cluster"], row["sequence"])))
+    is_there = cache(lambda table, version, commit: is_committed(lake.path(table), version, commit))
+    return AttemptsSoFar(
+        sorted(rows, key=lambda row: (row["cluster"], row["sequence"])),
+        # A cycle that may have been sent is not decided again: its commands may be among the rows that are lost.
+        lambda write: handover.run.mode != DRY_RUN or is_there(write["table"], write["version"], write["commit"]),
+    )
 
 
 def _act(

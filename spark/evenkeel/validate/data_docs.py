@@ -156,12 +156,9 @@ def _severity(row: Row) -> str:
 
 def _line(row: Row) -> str:
     verdict = "passed" if row["passed"] else '<span class="failed">failed</span>'
-    cells = [row["rule"], row["checked_table"], f"{_severity(row)} ({row['severity']})"]
-    return (
-        "<tr>"
-        + "".join(f"<td>{escape(cell)}</td>" for cell in cells)
-        + (f"<td>{verdict}</td><td>{escape(row['detail'])}</td></tr>")
-    )
+    severity = f"{_severity(row)} ({row['severity']})"
+    cells = [*map(escape, (row["rule"], row["checked_table"], severity)), verdict, escape(row["detail"])]
+    return f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
 
 
 def _moment(at: datetime) -> str:
