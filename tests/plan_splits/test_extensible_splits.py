@@ -93,7 +93,7 @@ def test_in_a_window_topics_are_asked_for_of_every_bundle_over_a_limit(
     by_count = cycle(**PATIENT, defaultNamespaceBundleSplitAlgorithm="topic_count_equally_divide")
     known = [bundle(0, "b1:8080", topics=3) | figures, bundle(1, "b1:8080", topics=3)]
     given = rows(REPORTS, known, cycle=[by_count | {"manager": "extensible"}])
-    chosen = split_round._choose_any({}, given)["chosen"]
+    chosen = split_round.choose_any({}, given)["chosen"]
     assert [row["lower"] for row in chosen] == [0] * is_chosen
 
 
