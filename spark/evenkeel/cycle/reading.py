@@ -260,8 +260,8 @@ def policies(rows: Rows) -> Policies:
 
 
 def _isolation_policy(body: Row) -> IsolationPolicy:
-    failover = body.get("auto_failover_policy") or {}  # a body as Pulsar gives it, in rows without `matched`
-    least = body.get("min_available", (failover.get("parameters") or {}).get("min_limit", 1))
+    failover = body.get("auto_failover_policy") or {}
+    least = (failover.get("parameters") or {}).get("min_limit", 1)
     return IsolationPolicy(
         namespaces=_texts(body.get("namespaces")),
         primary=_texts(body.get("primary")),

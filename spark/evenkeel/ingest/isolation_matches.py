@@ -41,14 +41,15 @@ def add_matches(spark: SparkSession, intakes: Iterable[SnapshotIntake], known: K
         for _, bodies, names in policies
         for body in bodies.values()
         for role, kind in ROLES.items()
-        for expression in body[role]
+        for expression in body.get(role) or ()
     }
     _ask(spark, asked - known.keys(), known)
     for intake, bodies, names in policies:
         for name, body in bodies.items():
-            body[MATCHED] = {role: [known[text, names[kind]] for text in body[role]] for role, kind in ROLES.items()}
+            texts = {role: body.get(role) or () for role in ROLES}
+            body[MATCHED] = {role: [known[text, names[ROLES[role]]] for text in texts[role]] for role in ROLES}
             for role, found in body[MATCHED].items():
-                for text in (text for text, matched in zip(body[role], found, strict=True) if matched is None):
+                for text in (text for text, matched in zip(texts[role], found, strict=True) if matched is None):
                     intake.refuse(_refused(name, role, text))
         if bodies and intake.observed is not None:
             intake.observed.policies[POLICIES] = json.dumps(bodies, ensure_ascii=False, sort_keys=True)

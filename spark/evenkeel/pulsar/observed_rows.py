@@ -295,7 +295,8 @@ def _isolation(view: SnapshotView) -> str | None:
     policies = {}
     for name, body in sorted(reading.value.items()):
         try:
-            policies[name] = _policy(body)
+            _demand_policy(body)
+            policies[name] = body
         except (TypeError, ValueError, AttributeError) as error:
             place, record = f"isolation policy {name}", json.dumps(body, ensure_ascii=False)
             reason = f"{place}: {error}; it is left out, the others count: set it anew, or delete it"
@@ -303,16 +304,15 @@ def _isolation(view: SnapshotView) -> str | None:
     return json.dumps(policies, ensure_ascii=False, sort_keys=True)
 
 
-def _policy(body: Any) -> dict[str, Any]:
-    """Return a policy's lists of expressions, and the least number of available primary brokers."""
+def _demand_policy(body: Any) -> None:
+    """Raise TypeError, ValueError or AttributeError for a policy that deciding could not read (`cycle.reading`)."""
     if not isinstance(body, dict):
         raise TypeError(f"it is {json.dumps(body)[:60]} where an object is due")
-    policy: dict[str, Any] = {name: body.get(name) or [] for name in ("namespaces", "primary", "secondary")}
-    for name, texts in policy.items():
+    for name in ("namespaces", "primary", "secondary"):
+        texts = body.get(name) or []
         if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
             raise TypeError(f"its {name} are {json.dumps(texts)[:60]} where a list of texts is due")
-    parameters = (body.get("auto_failover_policy") or {}).get("parameters") or {}
-    return {**policy, "min_available": int(parameters.get("min_limit", 1))}
+    int(((body.get("auto_failover_policy") or {}).get("parameters") or {}).get("min_limit", 1))
 
 
 def _differences(configurations: dict[str, dict[str, str]]) -> str | None:

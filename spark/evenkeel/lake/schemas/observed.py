@@ -152,7 +152,7 @@ CLUSTER_POLICIES = cycle_table(
     Column("brokers", "array<string>", "available brokers as listed, sorted", nullable=False),
     Column("failure_domains", "map<string,array<string>>", "domain to broker ids"),
     Column("anti_affinity_groups", "map<string,string>", "namespace to group; namespaces without group are left out"),
-    Column("isolation_policies", "string", "JSON of the namespace isolation policies"),
+    Column("isolation_policies", "string", "JSON of the isolation policies, and the names that they match"),
     Column("configuration", "map<string,string>", "runtime configuration of the leader, else of the first broker"),
     Column("configuration_broker", "string", "whose configuration it is"),
     Column("configuration_age_seconds", "double", "age against the snapshot, if an earlier one lent it", "s"),
