@@ -16,9 +16,10 @@ from typing import Any
 
 from evenkeel.aggregate import round as load_round
 from evenkeel.cycle import reading
-from evenkeel.cycle.fold import REMEMBERED, Round, cycles_decided, decide_cycle
+from evenkeel.cycle.fold import FAILURES, REMEMBERED, Round, decide_cycle
 from evenkeel.cycle.memo import SharedRows
 from evenkeel.cycle.reading import Decided, Row, Rows
+from evenkeel.errors import EngineError
 from evenkeel.lake.plain_rows import as_read, columns_as_read
 from evenkeel.lake.schema import STAMP_NAMES
 from evenkeel.lake.schemas import TABLES
@@ -166,7 +167,9 @@ def compare_loads(key: Row, rows: Rows, *, parameters: Mapping[str, Any]) -> Dec
     cluster = parameters["clusters"][key["cluster"]]
     rows = _in_its_cluster(rows, cluster)
     inputs = {name: its_rows for name, its_rows in rows.items() if name not in map(recorded, LOADS)}
-    ((_, decided),) = cycles_decided((load_round.LOADS,), {"cluster": cluster}, inputs)
+    decided = load_round.decide_cycles({"cluster": cluster}, inputs)
+    for failure in decided.get(FAILURES, ()):
+        raise EngineError(failure["error"])
     return _differences(LOADS, str(key["cluster"]), rows, decided, parameters)
 
 
