@@ -102,12 +102,12 @@ def dies_before_the_first_command(cluster: Cluster, number: int, monkeypatch: py
     killed: list[int] = []
     lock, carry_out = Lock(), CommandExecutor.carry_out
 
-    def after_the_death(executor: CommandExecutor, command: Command) -> Outcome:
+    def after_the_death(executor: CommandExecutor, command: Command, *more: Any) -> Outcome:
         with lock:
             if not killed:
                 cluster.kill_broker(number)
                 killed.append(number)
-        return carry_out(executor, command)
+        return carry_out(executor, command, *more)
 
     monkeypatch.setattr(CommandExecutor, "carry_out", after_the_death)
     return killed
