@@ -76,3 +76,8 @@ def test_recently_unloaded_is_what_was_seen_to_be_done() -> None:
     acts = [act(), act(outcome="overridden", seen_at=after(9)), act("split", seen_at=after(20)), act(outcome=None)]
     assert recently_unloaded(acts) == {BUNDLE: at}
     assert brokers_unloaded(acts) == {"b1:8080": at}
+    later = [act(), act(seen_at=after(9))]
+    for order in (later, later[::-1]):
+        assert recently_unloaded(order) == {BUNDLE: at + 9_000}
+        assert brokers_unloaded(order) == {"b1:8080": at + 9_000}
+    assert not brokers_unloaded([act("split"), act(from_broker=None), act(outcome=None), act(outcome="overridden")])

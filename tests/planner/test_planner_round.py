@@ -266,6 +266,53 @@ def test_bundles_above_the_share_that_may_move_stay(percent: float, stays: int) 
     assert sum(one.held == "bundle_too_heavy" for one in of_first) == stays
 
 
+@pytest.mark.parametrize(
+    ("values", "unclear", "on_their_way", "rule"),
+    [
+        ({}, 0, 0, None),
+        ({"evenkeelMaxUnclearOwnershipPercent": 27.0}, 3, 0, "ownership_unclear"),
+        ({"evenkeelMaxUnclearOwnershipPercent": 27.0}, 3, 1, None),
+        ({"evenkeelMaxUnclearOwnershipPercent": 27.5}, 3, 0, None),
+        ({"evenkeelMaxUnclearOwnershipPercent": 0.0}, 0, 3, None),
+        ({"evenkeelMaxUnclearOwnershipPercent": 0.0, "evenkeelGuardsEnabled": False}, 3, 0, None),
+        ({"evenkeelMaintenanceWindows": ["08:27-08:28"]}, 0, 0, None),
+        ({"evenkeelMaintenanceWindows": ["08:28-08:27"]}, 0, 0, "outside_maintenance_windows"),
+        ({"evenkeelSheddingEnabled": False}, 0, 0, "switched_off"),
+    ],
+)
+def test_nothing_may_move_where_ownership_is_unclear_or_the_time_is_wrong(
+    values: dict[str, Any], unclear: int, on_their_way: int, rule: str | None
+) -> None:
+    """Of eleven bundles so many have two owners, of which some are moving."""
+    found = uneven(**values)
+    for row in found["bundle_load"][:unclear]:
+        row["ownership"] = "doubled"
+    names = [row["bundle"] for row in found["bundle_load"][:on_their_way]]
+    acts = [act(n, name, BROKERS[0], BROKERS[1], 0.5, "done") for n, name in enumerate(names)]
+    found["cycle"] = uneven_with(found, acts)
+    assert view_of(found, reading.settings_of(found))[0].stopped == rule
+
+
+@pytest.mark.parametrize(
+    ("percent", "most", "silent", "rule"),
+    [
+        (60.0, -1, 2, None),
+        (60.5, -1, 2, "too_many_silent_brokers"),
+        (0.0, 2, 2, None),
+        (0.0, 1, 2, "too_many_silent_brokers"),
+        (0.0, 0, 0, None),
+        (0.0, 0, 1, "too_many_silent_brokers"),
+    ],
+)
+def test_nothing_may_move_where_too_many_of_the_listed_brokers_are_silent(
+    percent: float, most: int, silent: int, rule: str | None
+) -> None:
+    """Three report beside them."""
+    found = uneven(evenkeelMinReportedBrokersPercent=percent, evenkeelMaxSilentBrokers=most)
+    found["broker_load"] += [{**found["broker_load"][0], "broker": name} for name in BROKERS[3 : 3 + silent]]
+    assert view_of(found, reading.settings_of(found))[0].stopped == rule
+
+
 @pytest.mark.parametrize(("points", "gives"), [(0.0, True), (0.4, True), (0.6, False), (1.0, False)])
 def test_a_broker_less_than_the_least_gain_above_its_level_gives_nothing(points: float, gives: bool) -> None:
     """The brokers are at 70.0, 42.9 and 7.1 %; the level is 42.4 %."""
