@@ -172,6 +172,22 @@ def test_where_a_plan_without_budgets_reaches_the_target_the_planner_does(seed: 
     assert row["numbers"]["busiest_after_due"] <= row["numbers"]["stop"] + 0.0100001
 
 
+def test_a_cluster_of_less_than_a_message_and_a_byte_per_second_is_planned_like_one_of_more() -> None:
+    rows, settled = [], []
+    for scale in (1.0, 0.5**40):
+        found = uneven()
+        for row in found["bundle_load"]:
+            row |= {name: scale * row[name] for name in row if "_msg_" in name and row[name] is not None}
+        first = planner_round.decide(KEY, found)
+        second = planner_round.decide(KEY, {**found, "state": as_read(first["strategy_state"])})
+        made = [*first["planner_targets"], *second["planner_targets"]]
+        rows.append([(row["subject"], row["rule"], row["outcome"], row["destination"]) for row in made])
+        settled.append([(row["measured"], row["threshold"]) for row in made if row["unit"] == "fraction"])
+    assert rows[0] == rows[1]
+    assert settled[0] == settled[1]
+    assert any(outcome == "unload" for _, _, outcome, _ in rows[0])
+
+
 def test_a_move_is_unloaded_and_placed_where_the_plan_has_it() -> None:
     made = decided(uneven())
     asked = moves(made)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evenkeel.planner.placement_search import DesiredMove, DesiredPlacement, OwnedBundle
+from evenkeel.planner.placement_search import UNITS, DesiredMove, DesiredPlacement, OwnedBundle, PlacementSearch
 from evenkeel.planner.target import BundleKind, UsageLine, floor_of, target_of
 from evenkeel.planner.target_placement import desired_placement, least_moved
 from tests.examples import reached, reaching
@@ -275,6 +275,19 @@ def test_the_bundles_that_leave_are_heavy_in_the_resource_that_their_broker_lack
     ]  # fmt: skip
     found = desired_placement(TWO_RESOURCES, bundles, 0.29)
     assert found == DesiredPlacement((DesiredMove("net 1", "b1", "b2"), DesiredMove("net 2", "b1", "b2")), (), ())
+
+
+@pytest.mark.parametrize("load", [5, 6])
+def test_a_broker_with_room_for_five_units_has_none_for_six(load: int) -> None:
+    bundles = [bundle("n", "b1", load, brokers=BOTH), bundle("rest", "b1", UNITS - load, brokers=BOTH, is_held=True)]
+    search = PlacementSearch({name: (UsageLine(0.0, 1.0),) for name in BOTH}, bundles, 5.0, 0.0)
+    place = 1 if load == 5 else None
+    assert search.limit.tolist() == [[5], [5]]
+    assert (search.tightest(0), search.roomiest_place(0)) == (place, place)
+    assert (search.has_room(0, 1), search.fit_alone(0, [0], 0).tolist()) == (load == 5, [load == 5])
+    search.move(0, 1)
+    assert (search.roomiest(0), search.fullest_first()) == (([1], [0]) if load == 5 else ([], [0, 1]))
+    assert search.excess() == UNITS - load - 5 + (load - 5)
 
 
 @pytest.mark.parametrize(("brokers", "found"), [(19_995, [1, 2, 0]), (19_996, None)])

@@ -43,6 +43,7 @@ def test_too_few_samples_usage_that_falls_with_load_and_saturation_prove_nothing
     falling = after([(load, 0.9 - 0.003 * load) for load in SPREAD])
     assert falling.slope == 0.0
     assert not falling.is_proven
+    assert not after([(load, 0.5) for load in SPREAD]).is_proven, "the same usage at any load"
     full = after([(load, 1.0) for load in SPREAD])
     assert full.samples == 0
     assert models_of({"b1": 1.0}, {"b1": 100.0}, {"b1": full})["b1"].line.slope == pytest.approx(1.0 / SPREAD[-1])

@@ -97,19 +97,36 @@ def with_room(
     Its owner has `rest` beside it, of which `beside` are bundles that may leave. `then`: the owner's load after its
     steps, and that of each other broker.
     """
-    names = [f"b{n:02}:8080" for n in range(1 + len(others))]
-    loads = dict(zip(names, (10.0 + rest, *others), strict=True))
     own = {"hot": 10.0, **{f"n{n}": load for n, load in enumerate(beside)}}
-    model = BrokerModel(UsageLine(0.0, 0.01), False, UsageSums())
+    return with_rooms_for({"cpu": own}, {"cpu": [10.0 + rest, *others]}, steps, then)
+
+
+def with_rooms_for(
+    own: dict[str, dict[str, float]],
+    carried: dict[str, list[float]],
+    steps: int,
+    then: tuple[float, float] = (55.0, 49.0),
+) -> tuple[float | None, float | None]:
+    """Most load of the parts of the bundle `hot`. `own`: resource -> bundle -> load; `carried`: by broker."""
+    names = [f"b{n:02}:8080" for n in range(len(carried["cpu"]))]
+    loads = {r: dict(zip(names, of_brokers, strict=True)) for r, of_brokers in carried.items()}
+    models = {r: dict.fromkeys(names, BrokerModel(UsageLine(0.0, 0.01), False, UsageSums())) for r in own}
     figures = PlannerFigures(
-        ("cpu",), {"cpu": dict.fromkeys(names, model)}, {"cpu": loads}, {"cpu": own}, dict.fromkeys(names, 0.5),
+        (*own,), models, loads, own, dict.fromkeys(names, 0.5),
         0.5, 0.5, 0.5, 0.5, 0.5, 0.5, {}, Floor(0.0, 0.0, {}), 0.0,
     )  # fmt: skip
-    bundles = [PlannerBundle(name, names[0], FLOW, FLOW, brokers=frozenset(names)) for name in own]
-    taken = [PlannedStep(f"n{n}", names[0], names[1], 0.1, 1.0, (1.0,)) for n in range(steps)]
-    after = {name: {"cpu": then[name != names[0]]} for name in names}
+    bundles = [PlannerBundle(name, names[0], FLOW, FLOW, brokers=frozenset(names)) for name in own["cpu"]]
+    taken = [PlannedStep(f"n{n}", names[0], names[1], 0.1, 1.0, (1.0,) * len(own)) for n in range(steps)]
+    after = {name: dict.fromkeys(own, then[name != names[0]]) for name in names}
     found = with_rooms({"hot": WANTED}, PlannerView(MOMENT, {}, bundles), figures, taken, after)["hot"]
     return found.stay, found.leave
+
+
+def test_what_leaves_beside_a_part_is_heavy_in_the_resource_of_which_the_bundle_has_little() -> None:
+    """The broker lacks network, and a fifth of what the bundle needs of it is in a bundle with less CPU."""
+    own = {"cpu": {"hot": 10.0, "busy": 1.0, "wide": 0.5}, "bandwidth_out": {"hot": 1.0, "busy": 0.0, "wide": 0.2}}
+    carried = {"cpu": [50.0, 0.0], "bandwidth_out": [50.95, 49.1]}
+    assert with_rooms_for(own, carried, steps=6) == (pytest.approx(2.5), pytest.approx(9.0))
 
 
 @pytest.mark.parametrize(
