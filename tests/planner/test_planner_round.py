@@ -371,6 +371,39 @@ def test_a_move_counts_for_a_day(hours: float, held: str | None) -> None:
     assert {each.held for each in view.bundles if each.name == one} == {held}
 
 
+@pytest.mark.parametrize(
+    ("minutes", "values", "left"),
+    [
+        (59.9, {}, True),
+        (60.0, {}, False),
+        (119.9, {"evenkeelBounceWindowMinutes": 120}, True),
+        (120.0, {"evenkeelBounceWindowMinutes": 120}, False),
+    ],
+)
+def test_a_bundle_may_return_after_the_longer_of_two_windows(
+    minutes: float, values: dict[str, Any], left: bool
+) -> None:
+    found = uneven(**values)
+    name = found["bundle_load"][0]["bundle"]
+    found["cycle"] = uneven_with(found, [act(1, name, BROKERS[1], BROKERS[0], minutes, "done")])
+    view, _ = view_of(found, reading.settings_of(found))
+    assert {one.name: {*one.left} for one in view.bundles if one.left} == ({name: {BROKERS[1]}} if left else {})
+    assert {one.name: {*one.left_today} for one in view.bundles if one.left_today} == {name: {BROKERS[1]}}
+
+
+def test_only_unloads_that_were_done_are_moves_of_the_past() -> None:
+    found = uneven()
+    names = [row["bundle"] for row in found["bundle_load"]]
+    acts = [act(n, names[n], BROKERS[n % 3], BROKERS[1], 20.0, "done") for n in range(3)]
+    acts[1] |= {"kind": "split", "destination": None, "cuts": [1 << 27], "unload_children": False}
+    acts[2]["from_broker"] = None
+    acts += [act(3, names[3], BROKERS[0], BROKERS[1], 25.0, "refused")]
+    acts += [act(4, names[4], BROKERS[0], BROKERS[1], 30.0, None)]
+    found["cycle"] = uneven_with(found, acts)
+    view, _ = view_of(found, reading.settings_of(found))
+    assert view.moved == {(datetime.fromisoformat(acts[0]["cycle_at"]), BROKERS[0])}
+
+
 def test_a_broker_whose_usage_stays_without_traffic_is_named() -> None:
     """The third has none of it and is at 70 %."""
     found = uneven()
