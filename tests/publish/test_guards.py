@@ -436,8 +436,8 @@ def test_a_row_of_another_version_still_has_a_sentence() -> None:
     assert sentence(Verdict("allowed", Objection("full_moon")), "lab") == (
         "No command is sent to lab: the rule full moon says so."
     )
-    for half in ({"measured": 2.0}, {"threshold": 1.0}):
-        assert sentence(Verdict("allowed", Objection("full_moon", **half)), "lab").endswith("full moon says so.")
+    for half in (Objection("full_moon", measured=2.0), Objection("full_moon", threshold=1.0)):
+        assert sentence(Verdict("allowed", half), "lab").endswith("full moon says so.")
 
 
 @pytest.mark.parametrize(
