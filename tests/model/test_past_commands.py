@@ -5,7 +5,15 @@ from typing import Any
 
 import pytest
 
-from evenkeel.model.past_commands import Act, brokers_unloaded, recently_unloaded, unsettled_brokers, unsettled_bundles
+from evenkeel.model.past_commands import (
+    Act,
+    Move,
+    brokers_unloaded,
+    past_moves,
+    recently_unloaded,
+    unsettled_brokers,
+    unsettled_bundles,
+)
 from evenkeel.settings import Settings
 
 AT = datetime(2026, 11, 21, 8, 0, tzinfo=UTC)
@@ -76,3 +84,23 @@ def test_recently_unloaded_is_what_was_seen_to_be_done() -> None:
     acts = [act(), act(outcome="overridden", seen_at=after(9)), act("split", seen_at=after(20)), act(outcome=None)]
     assert recently_unloaded(acts) == {BUNDLE: at}
     assert brokers_unloaded(acts) == {"b1:8080": at}
+    later = [act(), act(seen_at=after(9))]
+    for order in (later, later[::-1]):
+        assert recently_unloaded(order) == {BUNDLE: at + 9_000}
+        assert brokers_unloaded(order) == {"b1:8080": at + 9_000}
+    assert not brokers_unloaded([act("split"), act(from_broker=None), act(outcome=None), act(outcome="overridden")])
+
+
+def test_of_rows_of_one_command_the_one_with_a_seen_outcome_counts_whatever_its_clock() -> None:
+    """A clock that is behind has an outcome seen before its command's cycle."""
+    for minutes in (-1, 1):
+        seen = after(60 * minutes)
+        for outcome, moves in (("refused", []), ("done", [Move(BUNDLE, "b1:8080", seen)])):
+            rows = [act(outcome=None), act(outcome=outcome, seen_at=seen)]
+            for order in (rows, rows[::-1]):
+                assert past_moves(order, after(120), Settings()) == moves
+    unknown = [Move(BUNDLE, "b1:8080", after(-5))]
+    assert past_moves([act(outcome=None)], AT, Settings()) == unknown
+    assert past_moves([act(outcome="refused", seen_at=after(1))], AT, Settings()) == unknown, "not seen by then"
+    assert past_moves([act(outcome="refused", seen_at=AT)], AT, Settings()) == []
+    assert past_moves([act()], after(-5), Settings()) == [], "of the same cycle"

@@ -131,6 +131,8 @@ MEASURED = {
         (replace(VIEW, topics={}), "planner_topics_unknown"),
         (replace(VIEW, topics={HOT: topics([(1, 0.0, 99 * MIB), (2, 0.0, 1 * MIB)])}), "planner_one_topic"),
         (replace(VIEW, topics={HOT: topics([(1, 0.0, 99 * MIB)])}), "planner_one_topic"),
+        (replace(VIEW, topics={HOT: topics([(1, 0.0, 9 * MIB), (1 << 30, 0.0, MIB)])}), "planner_one_topic"),
+        (replace(VIEW, topics={HOT: topics([(1, 0.0, 8.9 * MIB), (1 << 30, 0.0, 1.1 * MIB)])}), "planner_target"),
         (replace(VIEW, splits=2), "planner_splits_per_cycle"),
         (replace(VIEW, added={"shop/a": 126}), "planner_maximum_bundles"),
         (VIEW, "planner_target"),
@@ -148,9 +150,23 @@ def test_switches_and_limits() -> None:
     assert rule_of(replace(VIEW, splits=2), evenkeelMaxSplitsPerCycle=-1) == "planner_target"
     assert rule_of(loadBalancerNamespaceMaximumBundles=2) == "planner_maximum_bundles"
     assert rule_of(loadBalancerNamespaceMaximumBundles=3) == "planner_target"
+    together = replace(VIEW, topics={HOT: topics([(0, 0.0, MIB), (0, 0.0, MIB)])})
+    by_topics = {
+        "defaultNamespaceBundleSplitAlgorithm": "topic_count_equally_divide",
+        "supportedNamespaceBundleSplitAlgorithms": ("topic_count_equally_divide",),
+    }
+    assert rule_of(together, **by_topics) == "planner_nothing_to_cut"
     narrow = "shop/a/0x00000000_0x00000001"
     view = replace(VIEW, boundaries={"shop/a": (0, 1, 0xFFFFFFFF)}, figures={narrow: VIEW.figures[HOT]})
     assert rule_of(view, {narrow: WANTED[HOT]}) == "planner_too_narrow"
+
+
+def test_a_bundle_of_less_than_a_byte_per_second_is_split_like_any_other() -> None:
+    slow = replace(
+        VIEW, figures={HOT: BundleFigures(0.25, 0.25)}, topics={HOT: topics([(5, 0.0, 0.25), (1 << 30, 0.0, 0.25)])}
+    )
+    assert rule_of(slow, {HOT: WANTED[HOT]._replace(room=0.25)}) == "planner_target"
+    assert rule_of(slow, {HOT: WANTED[HOT]._replace(room=0.5)}) == "planner_cooled"
 
 
 def test_a_refused_wish_says_how_long_it_waits_and_a_skipped_one_does_not() -> None:

@@ -47,14 +47,22 @@ def test_the_best_broker_for_a_bundle_alone_is_that_of_a_look_at_each(seed: int)
     assert [on_best.usage(one) for one in bundles] == [one_by_one(one, found) for one in bundles]
 
 
+@pytest.mark.parametrize("messages", [0.25, 1_000.0])
 @pytest.mark.parametrize(
     ("known", "mean", "counts_as"),
-    [(0.0, 64.0, 64.0), (64.0, 32.0, 64.0), (64.0, 31.9, 31.9), (64.0, 128.0, 64.0), (64.0, 128.1, 128.1)],
+    [
+        (0.0, 64.0, 64.0),
+        (0.5, 0.25, 0.5),
+        (64.0, 32.0, 64.0),
+        (64.0, 31.9, 31.9),
+        (64.0, 128.0, 64.0),
+        (64.0, 128.1, 128.1),
+    ],
 )
 def test_a_message_counts_as_its_first_mean_until_the_mean_is_twice_or_half_of_it(
-    known: float, mean: float, counts_as: float
+    known: float, mean: float, counts_as: float, messages: float
 ) -> None:
-    flow = BundleFigures(600.0 * mean, 400.0 * mean, 1_000.0)
+    flow = BundleFigures(0.6 * messages * mean, 0.4 * messages * mean, messages)
     bundles = [PlannerBundle("a/b/0", "b1", flow, flow, brokers=frozenset({"b1"}))]
     view = PlannerView(AT, {"b1": PlannerBroker("b1", {"cpu": 0.5})}, bundles)
     found = plan(view, PlannerMemory(message_bytes=known), Settings())

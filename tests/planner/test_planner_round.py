@@ -172,6 +172,22 @@ def test_where_a_plan_without_budgets_reaches_the_target_the_planner_does(seed: 
     assert row["numbers"]["busiest_after_due"] <= row["numbers"]["stop"] + 0.0100001
 
 
+def test_a_cluster_of_less_than_a_message_and_a_byte_per_second_is_planned_like_one_of_more() -> None:
+    rows, settled = [], []
+    for scale in (1.0, 0.5**40):
+        found = uneven()
+        for row in found["bundle_load"]:
+            row |= {name: scale * row[name] for name in row if "_msg_" in name and row[name] is not None}
+        first = planner_round.decide(KEY, found)
+        second = planner_round.decide(KEY, {**found, "state": as_read(first["strategy_state"])})
+        made = [*first["planner_targets"], *second["planner_targets"]]
+        rows.append([(row["subject"], row["rule"], row["outcome"], row["destination"]) for row in made])
+        settled.append([(row["measured"], row["threshold"]) for row in made if row["unit"] == "fraction"])
+    assert rows[0] == rows[1]
+    assert settled[0] == settled[1]
+    assert any(outcome == "unload" for _, _, outcome, _ in rows[0])
+
+
 def test_a_move_is_unloaded_and_placed_where_the_plan_has_it() -> None:
     made = decided(uneven())
     asked = moves(made)
@@ -266,6 +282,53 @@ def test_bundles_above_the_share_that_may_move_stay(percent: float, stays: int) 
     assert sum(one.held == "bundle_too_heavy" for one in of_first) == stays
 
 
+@pytest.mark.parametrize(
+    ("values", "unclear", "on_their_way", "rule"),
+    [
+        ({}, 0, 0, None),
+        ({"evenkeelMaxUnclearOwnershipPercent": 27.0}, 3, 0, "ownership_unclear"),
+        ({"evenkeelMaxUnclearOwnershipPercent": 27.0}, 3, 1, None),
+        ({"evenkeelMaxUnclearOwnershipPercent": 27.5}, 3, 0, None),
+        ({"evenkeelMaxUnclearOwnershipPercent": 0.0}, 0, 3, None),
+        ({"evenkeelMaxUnclearOwnershipPercent": 0.0, "evenkeelGuardsEnabled": False}, 3, 0, None),
+        ({"evenkeelMaintenanceWindows": ["08:27-08:28"]}, 0, 0, None),
+        ({"evenkeelMaintenanceWindows": ["08:28-08:27"]}, 0, 0, "outside_maintenance_windows"),
+        ({"evenkeelSheddingEnabled": False}, 0, 0, "switched_off"),
+    ],
+)
+def test_nothing_may_move_where_ownership_is_unclear_or_the_time_is_wrong(
+    values: dict[str, Any], unclear: int, on_their_way: int, rule: str | None
+) -> None:
+    """Of eleven bundles so many have two owners, of which some are moving."""
+    found = uneven(**values)
+    for row in found["bundle_load"][:unclear]:
+        row["ownership"] = "doubled"
+    names = [row["bundle"] for row in found["bundle_load"][:on_their_way]]
+    acts = [act(n, name, BROKERS[0], BROKERS[1], 0.5, "done") for n, name in enumerate(names)]
+    found["cycle"] = uneven_with(found, acts)
+    assert view_of(found, reading.settings_of(found))[0].stopped == rule
+
+
+@pytest.mark.parametrize(
+    ("percent", "most", "silent", "rule"),
+    [
+        (60.0, -1, 2, None),
+        (60.5, -1, 2, "too_many_silent_brokers"),
+        (0.0, 2, 2, None),
+        (0.0, 1, 2, "too_many_silent_brokers"),
+        (0.0, 0, 0, None),
+        (0.0, 0, 1, "too_many_silent_brokers"),
+    ],
+)
+def test_nothing_may_move_where_too_many_of_the_listed_brokers_are_silent(
+    percent: float, most: int, silent: int, rule: str | None
+) -> None:
+    """Three report beside them."""
+    found = uneven(evenkeelMinReportedBrokersPercent=percent, evenkeelMaxSilentBrokers=most)
+    found["broker_load"] += [{**found["broker_load"][0], "broker": name} for name in BROKERS[3 : 3 + silent]]
+    assert view_of(found, reading.settings_of(found))[0].stopped == rule
+
+
 @pytest.mark.parametrize(("points", "gives"), [(0.0, True), (0.4, True), (0.6, False), (1.0, False)])
 def test_a_broker_less_than_the_least_gain_above_its_level_gives_nothing(points: float, gives: bool) -> None:
     """The brokers are at 70.0, 42.9 and 7.1 %; the level is 42.4 %."""
@@ -306,6 +369,39 @@ def test_a_move_counts_for_a_day(hours: float, held: str | None) -> None:
     found["cycle"][0]["steering"] = json.dumps({"acts": acts, "pauses": []})
     view, _ = view_of(found, reading.settings_of(found))
     assert {each.held for each in view.bundles if each.name == one} == {held}
+
+
+@pytest.mark.parametrize(
+    ("minutes", "values", "left"),
+    [
+        (59.9, {}, True),
+        (60.0, {}, False),
+        (119.9, {"evenkeelBounceWindowMinutes": 120}, True),
+        (120.0, {"evenkeelBounceWindowMinutes": 120}, False),
+    ],
+)
+def test_a_bundle_may_return_after_the_longer_of_two_windows(
+    minutes: float, values: dict[str, Any], left: bool
+) -> None:
+    found = uneven(**values)
+    name = found["bundle_load"][0]["bundle"]
+    found["cycle"] = uneven_with(found, [act(1, name, BROKERS[1], BROKERS[0], minutes, "done")])
+    view, _ = view_of(found, reading.settings_of(found))
+    assert {one.name: {*one.left} for one in view.bundles if one.left} == ({name: {BROKERS[1]}} if left else {})
+    assert {one.name: {*one.left_today} for one in view.bundles if one.left_today} == {name: {BROKERS[1]}}
+
+
+def test_only_unloads_that_were_done_are_moves_of_the_past() -> None:
+    found = uneven()
+    names = [row["bundle"] for row in found["bundle_load"]]
+    acts = [act(n, names[n], BROKERS[n % 3], BROKERS[1], 20.0, "done") for n in range(3)]
+    acts[1] |= {"kind": "split", "destination": None, "cuts": [1 << 27], "unload_children": False}
+    acts[2]["from_broker"] = None
+    acts += [act(3, names[3], BROKERS[0], BROKERS[1], 25.0, "refused")]
+    acts += [act(4, names[4], BROKERS[0], BROKERS[1], 30.0, None)]
+    found["cycle"] = uneven_with(found, acts)
+    view, _ = view_of(found, reading.settings_of(found))
+    assert view.moved == {(datetime.fromisoformat(acts[0]["cycle_at"]), BROKERS[0])}
 
 
 def test_a_broker_whose_usage_stays_without_traffic_is_named() -> None:

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evenkeel.planner.placement_search import DesiredMove, DesiredPlacement, OwnedBundle
+from evenkeel.planner.placement_search import UNITS, DesiredMove, DesiredPlacement, OwnedBundle, PlacementSearch
 from evenkeel.planner.target import BundleKind, UsageLine, floor_of, target_of
-from evenkeel.planner.target_placement import desired_placement
+from evenkeel.planner.target_placement import desired_placement, least_moved
 from tests.examples import reached, reaching
 from tests.planner.fixed_clusters import EXPECTED, desired, written
 from tests.planner.small_clusters import SmallCluster, small_clusters
@@ -275,6 +275,42 @@ def test_the_bundles_that_leave_are_heavy_in_the_resource_that_their_broker_lack
     ]  # fmt: skip
     found = desired_placement(TWO_RESOURCES, bundles, 0.29)
     assert found == DesiredPlacement((DesiredMove("net 1", "b1", "b2"), DesiredMove("net 2", "b1", "b2")), (), ())
+
+
+@pytest.mark.parametrize("load", [5, 6])
+def test_a_broker_with_room_for_five_units_has_none_for_six(load: int) -> None:
+    bundles = [bundle("n", "b1", load, brokers=BOTH), bundle("rest", "b1", UNITS - load, brokers=BOTH, is_held=True)]
+    search = PlacementSearch({name: (UsageLine(0.0, 1.0),) for name in BOTH}, bundles, 5.0, 0.0)
+    place = 1 if load == 5 else None
+    assert search.limit.tolist() == [[5], [5]]
+    assert (search.tightest(0), search.roomiest_place(0)) == (place, place)
+    assert (search.has_room(0, 1), search.fit_alone(0, [0], 0).tolist()) == (load == 5, [load == 5])
+    search.move(0, 1)
+    assert (search.roomiest(0), search.fullest_first()) == (([1], [0]) if load == 5 else ([], [0, 1]))
+    assert search.excess() == UNITS - load - 5 + (load - 5)
+
+
+@pytest.mark.parametrize(("brokers", "found"), [(19_995, [1, 2, 0]), (19_996, None)])
+def test_of_a_limited_number_of_tries_the_last_one_counts(brokers: int, found: list[int] | None) -> None:
+    """The first bundle fits on both brokers, but leaves the third no room on one; the second fits everywhere."""
+    places = [[0, 1], [*range(2, 2 + brokers)], [0]]
+    assert least_moved([[1]] * 3, places, [0, -1, -1], [[1]] * (2 + brokers)) == found
+
+
+def test_of_placements_that_move_as_much_the_first_counts_and_of_others_the_one_that_moves_least() -> None:
+    room = [[2], [2], [2]]
+    assert least_moved([[1], [1]], [[1, 2], [0, 2]], [-1, 0], room) == [1, 0]
+    assert least_moved([[0]], [[1, 2]], [-1], room) == [1]
+    assert least_moved([[2], [1]], [[0, 1], [0]], [0, -1], room) == [1, 0]
+    assert least_moved([[2], [1]], [[0, 1], [0, 2]], [0, -1], room) == [0, 2]
+    assert least_moved([[3]], [[0, 1]], [0], room) is None
+    for first, found in ((3, [1, 0, 0]), (4, [0, 1, 1])):
+        assert least_moved([[first], [2], [2]], [[0, 1]] * 3, [0] * 3, [[4], [9]]) == found
+
+
+@pytest.mark.parametrize(("count", "found"), [(16, [0] * 16), (17, None)])
+def test_placements_of_more_bundles_than_the_limit_are_not_tried(count: int, found: list[int] | None) -> None:
+    assert least_moved([[1]] * count, [[0]] * count, [0] * count, [[count]]) == found
 
 
 @pytest.mark.parametrize("number", json.loads(EXPECTED.read_text()))

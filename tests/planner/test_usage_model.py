@@ -43,6 +43,7 @@ def test_too_few_samples_usage_that_falls_with_load_and_saturation_prove_nothing
     falling = after([(load, 0.9 - 0.003 * load) for load in SPREAD])
     assert falling.slope == 0.0
     assert not falling.is_proven
+    assert not after([(load, 0.5) for load in SPREAD]).is_proven, "the same usage at any load"
     full = after([(load, 1.0) for load in SPREAD])
     assert full.samples == 0
     assert models_of({"b1": 1.0}, {"b1": 100.0}, {"b1": full})["b1"].line.slope == pytest.approx(1.0 / SPREAD[-1])
@@ -114,6 +115,32 @@ def test_load_that_has_grown_since_usage_was_measured_takes_no_more_than_that_of
     slope = 0.6 / 210.0
     assert found["b1"].line == UsageLine(pytest.approx(0.2 - 10.0 * slope), pytest.approx(slope))
     assert found["b2"].line == UsageLine(0.0, 0.002)
+
+
+@pytest.mark.parametrize(
+    ("kept", "load", "slope"),
+    [
+        ([(0.5, 0.2)], 0.6, 0.4),
+        ([(10.0, 0.2), (10.0, 0.2)], 10.0, 0.02),
+        ([(0.0, 0.2)], 100.0, 0.003),  # usage without load: of no use for a proportion
+        ([(10.0, 0.0)], 100.0, 0.003),
+        ([(0.0, 0.0)], 0.5, 0.6),
+    ],
+)
+def test_remembered_figures_count_before_the_latest_where_both_load_and_usage_are_known(
+    kept: list[tuple[float, float]], load: float, slope: float
+) -> None:
+    found = models_of({"b1": 0.3}, {"b1": load}, {"b1": after(kept)})
+    assert found["b1"].line == UsageLine(0.0, pytest.approx(slope))
+
+
+def test_a_broker_without_known_usage_or_load_counts_as_others_do() -> None:
+    loads = {"b1": 100.0, "b2": 100.0, "b3": 100.0}
+    for usages in ({"b1": 0.5}, {"b1": 0.5, "b2": 0.0, "b3": 0.0}):
+        assert models_of(usages, loads, {})["b2"].line == UsageLine(0.0, 0.005)
+    assert models_of({"b1": 0.3}, {"b1": 0.0}, {})["b1"].line == UsageLine(0.3, 0.0)
+    full = models_of({"b2": 0.5}, {"b1": 300.0, "b2": 100.0}, {"b1": after([(300.0, 1.0)])})
+    assert full["b1"].line == UsageLine(0.0, 0.005), "a remembered figure may be saturated, too"
 
 
 def test_half_of_the_load_is_messages() -> None:

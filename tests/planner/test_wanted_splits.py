@@ -12,10 +12,14 @@ from hypothesis import strategies as st
 from evenkeel import repetition as whole
 from evenkeel.cycle.fold import state_row
 from evenkeel.planner import round as planner_round
+from evenkeel.planner.figures import PlannerFigures
 from evenkeel.planner.memory import PlannerMemory, WantedSplit
+from evenkeel.planner.reconciler import PlannedStep
 from evenkeel.planner.round import bundles_wanted_split, memory_of, rows_of, wanted_splits_of
-from evenkeel.planner.view import PlannerBundle, PlannerView
-from evenkeel.planner.wanted_splits import ASKED_AGAIN_AFTER, open_wishes, remembered
+from evenkeel.planner.target import Floor, UsageLine
+from evenkeel.planner.usage_model import BrokerModel, UsageSums
+from evenkeel.planner.view import BundleFigures, PlannerBundle, PlannerView
+from evenkeel.planner.wanted_splits import ASKED_AGAIN_AFTER, open_wishes, remembered, with_rooms
 from tests.cycle.rows import AT, MIB, as_read, report
 from tests.examples import at_most, reached, reaching
 from tests.planner.planner_rows import BROKERS, Tables, act, any_rows, used
@@ -24,6 +28,8 @@ from tests.planner.planner_rows import given as tables
 KEY = {"cluster": "lab"}
 MOMENT = datetime.fromisoformat(AT)
 WANTED = WantedSplit(MOMENT, "cpu", 12.0, 0.6, 0.5)
+FLOW = BundleFigures()
+AS_LARGE_AS_CAN_BE = (5.0, 1.25)
 
 
 def hot(topics: int = 9, flow: float = 60.0, **more: Any) -> Tables:
@@ -77,6 +83,89 @@ def test_a_wish_says_what_the_part_that_stays_and_those_that_leave_may_have() ->
     assert one.stay / (one.stay + 3 * one.leave) == pytest.approx(
         1.07 * even / (4 * 1.07 * even - 12 * 4 / 60), abs=0.2
     )
+
+
+def with_room(
+    steps: int,
+    rest: float,
+    beside: Sequence[float],
+    others: Sequence[float],
+    then: tuple[float, float] = (55.0, 49.0),
+) -> tuple[float | None, float | None]:
+    """Most load of the parts of a bundle of 10 byte/s, on brokers that may have 50.
+
+    Its owner has `rest` beside it, of which `beside` are bundles that may leave. `then`: the owner's load after its
+    steps, and that of each other broker.
+    """
+    own = {"hot": 10.0, **{f"n{n}": load for n, load in enumerate(beside)}}
+    return with_rooms_for({"cpu": own}, {"cpu": [10.0 + rest, *others]}, steps, then)
+
+
+def with_rooms_for(
+    own: dict[str, dict[str, float]],
+    carried: dict[str, list[float]],
+    steps: int,
+    then: tuple[float, float] = (55.0, 49.0),
+) -> tuple[float | None, float | None]:
+    """Most load of the parts of the bundle `hot`. `own`: resource -> bundle -> load; `carried`: by broker."""
+    names = [f"b{n:02}:8080" for n in range(len(carried["cpu"]))]
+    loads = {r: dict(zip(names, of_brokers, strict=True)) for r, of_brokers in carried.items()}
+    models = {r: dict.fromkeys(names, BrokerModel(UsageLine(0.0, 0.01), False, UsageSums())) for r in own}
+    figures = PlannerFigures(
+        (*own,), models, loads, own, dict.fromkeys(names, 0.5),
+        0.5, 0.5, 0.5, 0.5, 0.5, 0.5, {}, Floor(0.0, 0.0, {}), 0.0,
+    )  # fmt: skip
+    bundles = [PlannerBundle(name, names[0], FLOW, FLOW, brokers=frozenset(names)) for name in own["cpu"]]
+    taken = [PlannedStep(f"n{n}", names[0], names[1], 0.1, 1.0, (1.0,) * len(own)) for n in range(steps)]
+    after = {name: dict.fromkeys(own, then[name != names[0]]) for name in names}
+    found = with_rooms({"hot": WANTED}, PlannerView(MOMENT, {}, bundles), figures, taken, after)["hot"]
+    return found.stay, found.leave
+
+
+def test_what_leaves_beside_a_part_is_heavy_in_the_resource_of_which_the_bundle_has_little() -> None:
+    """The broker lacks network, and a fifth of what the bundle needs of it is in a bundle with less CPU."""
+    own = {"cpu": {"hot": 10.0, "busy": 1.0, "wide": 0.5}, "bandwidth_out": {"hot": 1.0, "busy": 0.0, "wide": 0.2}}
+    carried = {"cpu": [50.0, 0.0], "bandwidth_out": [50.95, 49.1]}
+    assert with_rooms_for(own, carried, steps=6) == (pytest.approx(2.5), pytest.approx(9.0))
+
+
+@pytest.mark.parametrize(
+    ("steps", "rest", "beside", "others", "parts"),
+    [
+        (9, 47.5, [0.5, 1.25], [47.0, 46.25, 45.0], (3.75, 3.75)),  # the heavier leaves too, for two parts, not three
+        (8, 47.5, [0.5, 1.25], [47.0, 46.25, 45.0], AS_LARGE_AS_CAN_BE),
+        (9, 47.5, [], [47.0, 46.25, 45.0], (2.5, 3.0)),
+        (9, 47.5, [], [47.5, 46.25, 45.0], AS_LARGE_AS_CAN_BE),
+        (9, 50.0, [], [35.0], (0.0, 10.0)),  # room for more than the bundle
+        (9, 50.5, [], [35.0], AS_LARGE_AS_CAN_BE),
+        (9, 50.5, [0.5], [44.5, 44.5], (0.0, 5.5)),
+        (9, 50.5, [0.5], [44.5, 44.75], AS_LARGE_AS_CAN_BE),
+        (9, 51.0, [0.5, 0.5], [35.0, 35.0], (0.0, 10.0)),
+        (6, 51.0, [0.5, 0.5], [35.0, 35.0], AS_LARGE_AS_CAN_BE),
+        (9, 41.0, [1.0], [45.0], (9.0, 5.0)),
+        (9, 40.0, [], [45.0], AS_LARGE_AS_CAN_BE),  # room for the bundle as it is
+        (3, 50.0, [], [35.0], (0.0, 10.0)),
+        (2, 50.0, [], [35.0], AS_LARGE_AS_CAN_BE),
+        (60, 50.0, [], [49.3] * 16, (0.0, pytest.approx(0.7))),
+    ],
+)
+def test_a_bundle_is_cut_such_that_fewest_leave_if_those_are_a_third_of_the_steps_at_most(
+    steps: int, rest: float, beside: list[float], others: list[float], parts: tuple[float, float]
+) -> None:
+    assert with_room(steps, rest, beside, others) == parts
+
+
+@pytest.mark.parametrize(
+    ("then", "parts"),
+    [
+        ((55.0, 49.0), (5.0, 1.25)),
+        ((50.0, 30.0), (10.0, 10.0)),
+        ((30.0, 49.0), (10.0, 1.25)),
+        ((59.0, 46.0), (4.0, 4.0)),
+    ],
+)
+def test_no_part_is_larger_than_its_bundle(then: tuple[float, float], parts: tuple[float, float]) -> None:
+    assert with_room(0, 50.0, [], [35.0], then) == parts
 
 
 def hot_among(count: int) -> Tables:

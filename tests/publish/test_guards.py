@@ -309,6 +309,10 @@ def test_splits_before_it_count_towards_the_maximum_of_bundles() -> None:
     found = situation(split(0, cuts=2), split(1))
     assert guarded(found, loadBalancerNamespaceMaximumBundles=18).allowed == (0,)
     assert guarded(found, loadBalancerNamespaceMaximumBundles=19).allowed == (0, 1)
+    uncounted = situation(split(0, cuts=2), split(1), bundle_counts={})
+    (verdict,) = guarded(uncounted, loadBalancerNamespaceMaximumBundles=2).verdicts
+    assert (verdict.position, verdict.objection.rule, verdict.objection.measured) == (2, "bundle_maximum", 3)
+    assert verdict.objection.numbers == {"bundles_before": 2.0, "cuts": 1.0}
 
 
 def test_a_wish_comes_first_in_the_budgets_and_may_bounce_and_pass_the_maximum_of_bundles() -> None:
@@ -432,6 +436,8 @@ def test_a_row_of_another_version_still_has_a_sentence() -> None:
     assert sentence(Verdict("allowed", Objection("full_moon")), "lab") == (
         "No command is sent to lab: the rule full moon says so."
     )
+    for half in (Objection("full_moon", measured=2.0), Objection("full_moon", threshold=1.0)):
+        assert sentence(Verdict("allowed", half), "lab").endswith("full moon says so.")
 
 
 @pytest.mark.parametrize(

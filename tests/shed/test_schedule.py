@@ -6,9 +6,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from evenkeel.errors import BadInput, SettingsError
+from evenkeel.model.consideration import PLANNED, Alternative
 from evenkeel.model.filters.broker_filters import unload_gates
 from evenkeel.model.load import BrokerReport, IsolationPolicy, LoadData, Policies
 from evenkeel.settings import Settings
+from evenkeel.shed.round import planned_unloads
 from evenkeel.shed.schedule import SheddingRound, due, run_shedding, within_grace
 from evenkeel.shed.shedder import ShedderState
 from evenkeel.shed.strategies import shedder_named
@@ -117,6 +119,39 @@ def test_a_refused_proposal_keeps_its_numbers_and_is_not_replaced() -> None:
     row = next(row for row in found.considered if row.subject == BUNDLES[0])
     assert (row.outcome, row.rule) == ("refused", "excluded_namespace")
     assert row.numbers["bundle_throughput"] == 60 * MIB
+    proposed = next(row for row in shed(load()).considered if row.subject == BUNDLES[0])
+    assert {other.verdict for other in proposed.alternatives} == {"next"}
+    assert row.alternatives == ()
+
+
+def test_a_refused_proposal_keeps_the_destination_that_avg_shedder_planned() -> None:
+    settings = Settings().with_values(
+        {
+            "loadBalancerLoadSheddingStrategy": "AvgShedder",
+            "loadBalancerSheddingExcludedNamespaces": frozenset(["t/heavy", "t/light", "t/lighter"]),
+        }
+    )
+    hits = {"low_hits": {}, "high_hits": {HOT: 9.0, COLD: 9.0}}
+    refused = [row for row in shed(load(), settings, state=hits).considered if row.outcome == "refused"]
+    assert refused
+    assert {row.alternatives for row in refused} == {(Alternative(COLD, "best", PLANNED),)}
+
+
+def test_the_planners_moves_are_unloads_in_the_order_of_its_plan_after_the_cluster() -> None:
+    of_targets = {"destination": COLD, "gain": 0.1, "cost": 1.0, "needs_split": False, "basis": "usage"}
+    given = [
+        {"subject": subject, "subject_kind": kind, "outcome": outcome, "position": position, **of_targets}
+        for subject, kind, outcome, position in (
+            ("a/late", "bundle", "unload", 2),
+            ("b/later", "bundle", "planned", 3),
+            ("a/first", "bundle", "unload", 1),
+            ("lab", "cluster", "kept", None),
+            ("b1", "broker", "kept", None),
+        )
+    ]
+    found = planned_unloads({"planner_targets": given})
+    assert [row["subject"] for row in found] == ["lab", "a/first", "a/late"]
+    assert {(*row,) for row in found} == {("subject", "subject_kind", "outcome")}
 
 
 def test_a_bundle_that_may_have_no_other_broker_stays() -> None:

@@ -152,7 +152,7 @@ def recently_unloaded(acts: Iterable[Act]) -> dict[str, int]:
     for act in acts:
         if act.kind == "unload" and act.outcome == "done" and act.seen_at is not None:
             at = round(act.seen_at.timestamp() * 1_000)
-            unloaded_at[act.bundle] = max(at, unloaded_at.get(act.bundle, 0))
+            unloaded_at[act.bundle] = max(at, unloaded_at.get(act.bundle, at))
     return dict(sorted(unloaded_at.items()))
 
 
@@ -162,7 +162,7 @@ def brokers_unloaded(acts: Iterable[Act]) -> Mapping[str, int]:
     for act in acts:
         if act.kind == "unload" and act.outcome == "done" and act.seen_at is not None and act.from_broker:
             at = round(act.seen_at.timestamp() * 1_000)
-            unloaded_at[act.from_broker] = max(at, unloaded_at.get(act.from_broker, 0))
+            unloaded_at[act.from_broker] = max(at, unloaded_at.get(act.from_broker, at))
     return dict(sorted(unloaded_at.items()))
 
 

@@ -200,14 +200,14 @@ class _Placements:
 
     def place(self, n: int, moved: int) -> None:
         """Try every place of bundle `n` and those after it; `moved`: the load that moves for those before."""
-        if self._steps == 0 or 0 <= self._least <= moved:
+        if self._steps <= 0 or 0 <= self._least <= moved:
             return
         if n == len(self._loads):
             self.best, self._least = [*self._placed], moved
             return
         for broker in self._places[n]:
             left = [room - load for room, load in zip(self._left[broker], self._loads[n], strict=True)]
-            if min(left) < 0 or self._steps == 0:
+            if min(left) < 0:
                 continue
             self._steps -= 1
             before, self._left[broker] = self._left[broker], left

@@ -210,7 +210,7 @@ def _seen(
 ) -> tuple[float, float] | None:
     """Load and usage of a broker in its last few settled cycles, else in this one; None where one is not known."""
     kept = sums.get(broker, UsageSums())
-    weight = kept.near_weight if kept.near_weight > 0 else 1.0
+    weight = kept.near_weight or 1.0
     near_load, near_usage = kept.near_load / weight, kept.near_usage / weight
     if near_load <= 0 or near_usage <= 0:
         near_load, near_usage = load, usages.get(broker, 0.0)

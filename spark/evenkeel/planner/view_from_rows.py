@@ -163,7 +163,7 @@ def _stopped(cycle: _Cycle, brokers: int, silent: int) -> str | None:
     unclear = sum(
         row["ownership"] in reading.UNCLEAR and row["bundle"] not in cycle.unsettled for row in rows["bundle_load"]
     )
-    if every and 100.0 * unclear > settings.evenkeelMaxUnclearOwnershipPercent * every:
+    if 100.0 * unclear > settings.evenkeelMaxUnclearOwnershipPercent * every:
         return "ownership_unclear"
     return None
 

@@ -205,7 +205,7 @@ class _PartRooms:
         """
         owner, figures = bundle.owner or "", self._figures
         most = math.floor(FAR_FEWER * self._given[owner])
-        if most < 1:
+        if not most:
             return None
         # The bundles that the owner itself gives away are chosen in this function.
         loads = loads_after((step for step in self._steps if step.source != owner), figures)
@@ -218,7 +218,7 @@ class _PartRooms:
         beside.sort(key=lambda loads: -max(loads[r] / bundle_loads[r] for r in bundle_loads))
         carried = {r: loads[owner][r] - bundle_loads[r] for r in bundle_loads}
         options: list[tuple[int, int, float, float]] = []
-        for moved, leaving in enumerate([dict.fromkeys(bundle_loads, 0.0), *beside[: most - 1]]):
+        for moved, leaving in enumerate([dict.fromkeys(bundle_loads, 0.0), *beside[:most]]):
             carried = {r: carried[r] - leaving[r] for r in bundle_loads}
             stay = self._room(owner, bundle_loads, carried)
             left = WITH_UNEVEN_PARTS * (1.0 - stay)

@@ -2,7 +2,10 @@
 
 from collections.abc import Iterable
 
-from evenkeel.model.load import BrokerReport, LoadData, Policies
+import pytest
+
+from evenkeel.model.filters.anti_affinity import AntiAffinity
+from evenkeel.model.load import BrokerReport, LoadData, Ownership, Policies
 from evenkeel.place.modular_placement import PlacementRound
 from evenkeel.settings import Settings
 from tests.place.clusters import place, rated, removed, report
@@ -51,3 +54,23 @@ def candidates_of(bundle: str, owned: dict[str, list[str]], *, domains: bool) ->
 def _reports(owned: dict[str, list[str]]) -> Iterable[tuple[str, BrokerReport]]:
     for name, bundles in owned.items():
         yield name, BrokerReport(name, bundles=frozenset(bundles))
+
+
+@pytest.mark.parametrize("counts_bundles", [False, True])
+def test_a_bundle_given_in_this_round_counts_like_one_that_was_there(counts_bundles: bool) -> None:
+    """One namespace of two has a bundle on the first broker."""
+    one, two = "t/a/0x00000000_0x80000000", "t/a/0x80000000_0xffffffff"
+    other, free = "t/b/0x00000000_0xffffffff", "t/c/0x00000000_0xffffffff"
+    policies = Policies(groups={"t/a": "G", "t/b": "g"})
+    group = AntiAffinity(policies, Ownership({"b1": [one]}), Settings(), counts_bundles=counts_bundles)
+    assert group.counts("t/b") == {"b1": 1}
+    for bundle, broker, by_namespace, by_bundle in (
+        (one, "b1", {"b1": 1}, {"b1": 1}),
+        (two, "b1", {"b1": 1}, {"b1": 2}),
+        (other, "b1", {"b1": 2}, {"b1": 3}),
+        (other, "b2", {"b1": 2, "b2": 1}, {"b1": 3, "b2": 1}),
+        (free, "b2", {"b1": 2, "b2": 1}, {"b1": 3, "b2": 1}),
+    ):
+        group.give(bundle, broker)
+        assert group.counts("t/a") == (by_bundle if counts_bundles else by_namespace)
+    assert group.counts("t/c") is None

@@ -200,6 +200,32 @@ def test_a_broker_must_be_over_the_threshold_and_far_over_the_mean(loads: tuple[
     assert rule_of(shed(cluster(*loads))) == rule
 
 
+@pytest.mark.parametrize(
+    ("loads", "carries", "cause"),
+    [
+        ((0.76, 0.24), 0.24, "loads deviate by 26.0 % from their mean of 50.0 %, and the target is 25.0 %."),
+        ((0.22, 0.20, 0.01), 0.01, "b3:8080 at 1.0 % is below 1.8 %, a share of the mean load of 14.3 %."),
+        (
+            (0.22, 0.20, 0.19),
+            0.022,
+            "b3:8080 carries 2.2 MiB/s, less than 2.8 MiB/s, a share of what the busiest carries.",
+        ),
+        ((0.9, 0.6, 0.4), 0.4, "b1:8080 at 90.0 % is above 88.3 %, far over the mean load of 63.3 %."),
+    ],
+)
+def test_the_rows_of_the_cluster_and_of_its_busiest_broker_say_what_called_for_the_transfer(
+    loads: tuple[float, ...], carries: float, cause: str
+) -> None:
+    """`carries`: the traffic of the last broker, of 100 MiB/s."""
+    load, last = cluster(*loads, bundles=20), f"b{len(loads)}:8080"
+    quiet = replace(load.loads[last], msg_throughput_ema=carries * 100 * MIB)
+    made = shed(replace(load, loads={**load.loads, last: quiet}))
+    told = {row.subject: row.sentence() for row in made.considered}
+    assert told["cluster"] == f"Load is evened out between 1 pair of brokers: {cause}"
+    assert told["b1:8080"].startswith(f"b1:8080 at {100 * loads[0]:.1f} % gives ")
+    assert told["b1:8080"].endswith(f" for {last}: {cause}")
+
+
 @pytest.mark.parametrize(("elapsed_ms", "rule"), [(179_999, "cool_down"), (180_000, "std_over_target")])
 def test_a_broker_cools_down_until_its_load_data_is_young_enough(elapsed_ms: int, rule: str) -> None:
     made = shed(cluster(0.9, 0.1), state=TransferState(0, {"b2:8080": NOW - elapsed_ms, "gone:8080": 1}))
@@ -325,10 +351,11 @@ def test_a_bundle_that_a_wish_takes_away_is_no_half_of_a_swap() -> None:
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("throughput", [1.0, 100 * MIB])
 @pytest.mark.parametrize("most", [0, 1, 2])
-def test_no_more_pairs_than_allowed_are_evened_out(most: int) -> None:
+def test_no_more_pairs_than_allowed_are_evened_out(most: int, throughput: float) -> None:
     settings = AT_ONCE.with_values({"loadBalancerMaxNumberOfBrokerSheddingPerCycle": most})
-    made = shed(cluster(0.95, 0.94, 0.93, 0.05, 0.04, 0.03), settings)
+    made = shed(cluster(0.95, 0.94, 0.93, 0.05, 0.04, 0.03, throughput=throughput), settings)
     assert len({one.source for one in made.transfers}) == most
     assert made.notes == (() if most else ("Skip:HitCount",))
 

@@ -354,8 +354,7 @@ class _ModularRound:
             )
         measured = self._bounds.measured(stats, *self._averages.long_term(bundle))
         figures = self._bounds.by_name(measured)
-        exceeded = None if bundles is None else self._bounds.exceeded(measured)
-        if bundles is None or exceeded is None:
+        if bundles is None or (exceeded := self._bounds.exceeded(measured)) is None:
             return limit_row(BELOW_LIMITS, bundle, broker, self._bounds.nearest(measured), figures)
         figures["bundles_of_namespace"] = bundles
         if bundles < self._most_bundles:
