@@ -48,7 +48,7 @@ def test_an_unknown_connection_fails_the_task_in_one_line(monkeypatch: pytest.Mo
     monkeypatch.setenv("EVENKEEL_LAKE_CONNECTION", "aws_nobodys")
     ti, said = told()
     with (
-        pytest.raises(AirflowFailException, match="'aws_nobodys', which is unknown"),
+        pytest.raises(AirflowFailException, match="EVENKEEL_LAKE_CONNECTION names a connection that is unknown"),
         steps._explained_errors(ti),
     ):
         pass

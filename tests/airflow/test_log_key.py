@@ -32,7 +32,7 @@ def test_a_task_signs_with_the_connections_key(
     monkeypatch.setattr(publishing, "_resolve", None)
     commits = publish_more(lake, "lab")
     log_commits(str(lake), commits)
-    assert "'evenkeel_log', which is unknown" in caplog.text, "outside of a task"
+    assert "EVENKEEL_LOG_CONNECTION names a connection that is unknown" in caplog.text, "outside of a task"
     with steps._explained_errors(SimpleNamespace(task_id="publish", xcom_push=lambda key, value: None)):
         log_commits(str(lake), commits)
     assert size_of(lake) == before + 2
