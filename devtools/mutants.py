@@ -141,9 +141,8 @@ class Mutants:
             called.clear()
             begun = time.process_time()
             sys.settrace(note)
-            is_passed = self.passes(
-                item, None
-            )  # makes the fixtures of the test anew, so that their functions are noted, too
+            # The test makes its fixtures anew, so that the functions they call are noted.
+            is_passed = self.passes(item, None)
             sys.settrace(None)
             if is_passed:
                 self.seconds[at] = time.process_time() - begun

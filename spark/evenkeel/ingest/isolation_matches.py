@@ -32,9 +32,9 @@ def add_matches(spark: SparkSession, intakes: Iterable[SnapshotIntake], known: K
     One query asks for all that is not in `known`, and completes it. No policy, no query.
     """
     policies = [
-        (intake, json.loads(intake.observed.policies[POLICIES] or "{}"), _names(intake.observed.rows))
+        (intake, bodies, _names(intake.observed.rows))
         for intake in intakes
-        if intake.observed is not None
+        if intake.observed is not None and (bodies := json.loads(intake.observed.policies[POLICIES] or "{}"))
     ]
     asked = {
         (expression, names[kind])
@@ -51,7 +51,7 @@ def add_matches(spark: SparkSession, intakes: Iterable[SnapshotIntake], known: K
             for role, found in body[MATCHED].items():
                 for text in (text for text, matched in zip(texts[role], found, strict=True) if matched is None):
                     intake.refuse(_refused(name, role, text))
-        if bodies and intake.observed is not None:
+        if intake.observed is not None:
             intake.observed.policies[POLICIES] = json.dumps(bodies, ensure_ascii=False, sort_keys=True)
 
 

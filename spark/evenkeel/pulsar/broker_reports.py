@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -196,22 +196,22 @@ def _manager(view: SnapshotView, name: str) -> str:
     report = view.own.about(Kind.LOAD_REPORT, name)
     if refuses_load_reports(report):
         return EXTENSIBLE
-    known = [manager for manager in map(manager_of_class, manager_classes(view, name)) if manager != UNKNOWN]
-    if known:
-        return known[0]
+    for named in map(manager_of_class, manager_classes(view, name)):
+        if named != UNKNOWN:
+            return named
     # Only the modular manager answers with a report at all.
     return MODULAR if report is not None and report.status == 200 and _member(report.body, "lastStats") else UNKNOWN
 
 
-def manager_classes(view: SnapshotView, name: str) -> list[str]:
-    """Return the class of the broker's manager by its load report, its configuration and the lent one, if they tell."""
+def manager_classes(view: SnapshotView, name: str) -> Iterator[str]:
+    """Yield the class of the broker's manager by its load report, its configuration and the lent one, if they tell."""
     answers = (
         view.own.about(Kind.LOAD_REPORT, name),
         view.own.about(Kind.CONFIGURATION, name),
         view.lent.about(Kind.CONFIGURATION, name),
     )
     told = (_member(each.body, "loadManagerClassName") for each in answers if each is not None and each.status == 200)
-    return [named for named in told if isinstance(named, str)]
+    yield from (named for named in told if isinstance(named, str))
 
 
 def _owned(view: SnapshotView, name: str, manager: str, figures: Row) -> Reading:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from evenkeel.pulsar.answers import Kind, Members, Rejection, excerpt, read_text
@@ -100,8 +101,11 @@ def _left_out(view: SnapshotView, listed: list[str] | None, brokers: list[Observ
         fault = "its list of brokers is empty" if listed is not None else "no list of its brokers could be read"
         reason = f"{fault}: nothing is known of the cluster; check that a broker answers and take a new snapshot"
         return Rejection("cluster_policies", "list of brokers", NO_BROKERS, reason, answer.body if answer else None)
-    classes = {named.rpartition(".")[2] for broker in brokers for named in manager_classes(view, broker.name)[:1]}
-    if len(classes) == 1 and (other := classes.pop()) in _OTHER_MANAGERS:
+    classes = (
+        named.rpartition(".")[2] for broker in brokers for named in islice(manager_classes(view, broker.name), 1)
+    )
+    # A large cluster is asked about one broker, mostly: its report is read once more.
+    if (other := next(classes, "")) in _OTHER_MANAGERS and all(named == other for named in classes):
         reason = (
             f"its brokers run {other}: {_OTHER_MANAGERS[other]}. Set loadManagerClassName to ModularLoadManagerImpl or "
             "ExtensibleLoadManagerImpl in broker.conf and restart the brokers, or leave this cluster out"
@@ -299,7 +303,7 @@ def _isolation(view: SnapshotView) -> str | None:
             policies[name] = body
         except (TypeError, ValueError, AttributeError) as error:
             place, record = f"isolation policy {name}", json.dumps(body, ensure_ascii=False)
-            reason = f"{place}: {error}; it is left out, the others count: set it anew, or delete it"
+            reason = f"{place}: {error}. The policy is left out, and the others count. Set it anew or delete it"
             view.rejections.append(Rejection(POLICIES, place, UNREADABLE_POLICY, reason, excerpt(record)))
     return json.dumps(policies, ensure_ascii=False, sort_keys=True)
 

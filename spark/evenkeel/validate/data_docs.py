@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from evenkeel.folders import write_below
-from evenkeel.validate.suites import OF_GX
+from evenkeel.validate.suites import GX_WORDS
 
 Row = Mapping[str, Any]
 
@@ -151,7 +151,7 @@ def _table(rows: Iterable[Row]) -> str:
 
 def _severity(row: Row) -> str:
     """Return the severity by Great Expectations' own word."""
-    return next((word for word, consequence in OF_GX.items() if consequence == row["severity"]), "critical")
+    return GX_WORDS.get(row["severity"], "critical")
 
 
 def _line(row: Row) -> str:

@@ -37,8 +37,9 @@ REJECT = "reject"
 QUARANTINE = "quarantine"
 WARN = "warn"
 SEVERITIES = (REJECT, QUARANTINE, WARN)
-OF_GX = {"critical": QUARANTINE, "warning": REJECT, "info": WARN}
+_OF_GX = {"critical": QUARANTINE, "warning": REJECT, "info": WARN}
 """Severity by Great Expectations' own field."""
+GX_WORDS = {consequence: word for word, consequence in _OF_GX.items()}
 
 # Types that single rows break; only those can reject.
 BY_ROW = {
@@ -107,9 +108,9 @@ def _conditional(rule: ValidationRule) -> list[str]:
 
 def _rule(path: Path, table: str, expectation: Mapping[str, Any]) -> ValidationRule:
     meta, kind, kwargs = expectation.get("meta", {}), str(expectation.get("type")), expectation.get("kwargs", {})
-    name, severity = meta.get("rule"), OF_GX.get(str(expectation.get("severity")))
+    name, severity = meta.get("rule"), _OF_GX.get(str(expectation.get("severity")))
     if not name or severity is None or "severity" in meta:
-        meaning = ", ".join(f"{word} ({consequence})" for word, consequence in OF_GX.items())
+        meaning = ", ".join(f"{word} ({consequence})" for word, consequence in _OF_GX.items())
         raise SuiteError(f"{path}: {kind} needs meta.rule, and beside `type` its own `severity`: one of {meaning}")
     if kind not in BY_ROW | WHOLE or (severity == REJECT and kind not in BY_ROW):
         known = ", ".join(sorted(BY_ROW if severity == REJECT else BY_ROW | WHOLE))
@@ -358,7 +359,7 @@ def _validated(batch: Any, table: str, rules: Sequence[ValidationRule], form: An
 
 def expectation_of(rule: ValidationRule) -> dict[str, Any]:
     """Return the rule in Great Expectations' own form. Rows of several cycles are unique only within their cycle."""
-    (severity,) = (word for word, consequence in OF_GX.items() if consequence == rule.severity)
+    severity = GX_WORDS[rule.severity]
     kwargs = dict(rule.definition["kwargs"])
     if "column_list" in kwargs:
         kwargs["column_list"] = [*dict.fromkeys((*OF_CYCLE, *kwargs["column_list"]))]
