@@ -22,6 +22,12 @@ def _visible(sign: str) -> str:
     return "".join(f"\\u{units[place : place + 4]}" for place in range(0, len(units), 4))
 
 
+def without_right(error: Exception, place: str = "") -> str:
+    """Return what is wrong, and what to do, if this user has no right to a file or folder; `place`: where it is."""
+    where = getattr(error, "filename", None) or place or error
+    return f"this user has no right to it ({where}). Run the command as its owner, or change the rights"
+
+
 class EvenkeelError(Exception):
     """Root of all errors that Evenkeel raises itself; its text is written for operators."""
 

@@ -1,7 +1,10 @@
 """What is wrong with a command's input is said, with its exit code, before Spark is started."""
 
+import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -121,6 +124,7 @@ BAD = {
     "watch lab --lake {lake} --every nan": "--every nan",
     "doctor --only lak": "there is no check 'lak'; did you mean lake",
     "doctor --config {gone} --only python": "cannot be read",
+    "rebalance --lake {new} --recording {recording} --set qqq=3": "`evenkeel settings` lists them all",
     f"{COLLECT} --to {{new}} --count 0": "--count 0: at least 1",
     f"{COLLECT} --to {{new}} --every 0": "--every 0: more than 0",
     f"{COLLECT} --to {{new}} --full-every 0": "--full-every 0: at least 1",
@@ -134,6 +138,7 @@ BAD |= {
     for command in (
         *("upkeep", "storage", "heat", "verify", "replay", "simulate --scenario recorded", "wish list", "report"),
         *("data-docs", "explain b1:1", "trace b1:1", "approve abcdef123", "pause lab", "status"),
+        *("wish drain b1:1 --cluster lab", "wish unload acme/orders --cluster lab"),
     )
 }
 BAD |= {
@@ -142,7 +147,7 @@ BAD |= {
 }
 BAD |= {
     f"{command} --lake {{lake}} --cluster lap": "Did you mean 'lab'?"
-    for command in ("verify", "replay", "simulate", "heat", "report", "explain b1:1", "status")
+    for command in ("verify", "replay", "simulate", "heat", "report", "explain b1:1", "status", "wish unload acme/a")
 } | {"watch lap --lake {lake}": "Did you mean 'lab'?"}
 
 
@@ -167,12 +172,41 @@ def test_bad_input_is_told_without_spark(
         "rebalance --lake {new} --config {config} --cluster lab",
         "rebalance --lake {new} --config {config}",
         "upkeep --lake {lake}",
-        f"{WISH} {{new}}",
     ],
 )
 def test_good_input_goes_on_to_spark(words: str, places: dict[str, str]) -> None:
     with pytest.raises(AssertionError, match="Spark is started"):
         main(words.format(**places).split())
+
+
+@pytest.fixture
+def forbidden(request: pytest.FixtureRequest) -> Iterator[Path]:
+    """A lake with a folder that this process, as a user without rights, may not look into."""
+    with TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        lake = plausible_lake(Path(folder) / "lake")
+        closed = Path(folder) / request.param
+        closed.chmod(0o000)
+        user = os.geteuid()
+        try:
+            if user == 0:
+                os.seteuid(65534)
+            yield lake
+        finally:
+            os.seteuid(user)
+            closed.chmod(0o700)
+
+
+@pytest.mark.parametrize("forbidden", ["lake", "lake/cycles/_delta_log"], indirect=True)
+@pytest.mark.parametrize(
+    "words", ["status", "explain b1:1", "storage", "heat", "wish list", "replay", "doctor --only lake"]
+)
+def test_missing_rights_are_told_as_such(words: str, forbidden: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main([*words.split(), "--lake", str(forbidden)]) != 0
+    told = "".join(capfd.readouterr())
+    assert "this user has no right to it" in told, told
+    assert "there is no lake" not in told
+    assert "damaged" not in told
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="who holds a lock is asked of Linux only")

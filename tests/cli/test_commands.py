@@ -57,4 +57,9 @@ def test_a_command_whose_reader_has_gone_ends_without_a_word() -> None:
 
 def test_a_setting_that_is_not_there_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["settings", "nosuchkey"]) == 1
-    assert capsys.readouterr() == ("", "evenkeel: no key contains 'nosuchkey'\n")
+    assert main(["settings", "Sheder"]) == 1
+    far, near = capsys.readouterr().err.splitlines()
+    assert (
+        far == "evenkeel: no key contains 'nosuchkey': no known key looks like it; `evenkeel settings` lists them all"
+    )
+    assert near.endswith("no key contains 'Sheder': `evenkeel settings Shedder` lists the keys that look like it")

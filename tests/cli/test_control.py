@@ -84,7 +84,7 @@ def test_a_cluster_that_does_not_exist_is_refused_with_the_nearest_name(
     assert main([word, "moduler", "--lake", str(lake)]) == 2
     said = capsys.readouterr()
     assert (said.out, said_of(lake)) == ("", [])
-    assert "nothing of a cluster 'moduler' is on record" in said.err
+    assert "nothing of 'moduler' is on record" in said.err
     assert "Did you mean 'modular'? On record: extensible, lab, modular, silent." in said.err
 
 

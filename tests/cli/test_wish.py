@@ -1,4 +1,4 @@
-"""`evenkeel wish` refuses what is not a wish before it looks for Spark."""
+"""`evenkeel wish` takes what the newest cycle saw, and refuses the rest, without Spark."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -6,11 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from deltalake import write_deltalake
 
 from evenkeel.cli import main, parser, wish
 from evenkeel.lake.record import read_table
-from evenkeel.lake.store import as_arrow
 from evenkeel.lake.wishes import ended_drains
 from tests.lakes.small_lake import SmallLake
 
@@ -30,18 +28,69 @@ def test_options_are_those_of_pulsars_admin_command_line() -> None:
             parser().parse_args(both)
 
 
-def test_a_lake_that_was_written_to_takes_a_wish_without_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def start(*_: object, **__: object) -> None:
-        raise AssertionError("Spark is started")
+AT = datetime(2026, 3, 2, 6, tzinfo=UTC)
+WHERE = ["--cluster", "lab", "--lake"]
 
-    monkeypatch.setattr(wish, "session", start)
-    write_deltalake(str(tmp_path / "wishes"), as_arrow("wishes", []), partition_by=["cluster"])
+
+@pytest.fixture
+def lake(tmp_path: Path) -> str:
+    """A lake of one cycle: a broker and a namespace of two bundles."""
+    lake = SmallLake(tmp_path / "lake")
+    for table in ("wishes", "broker_reports", "commands"):
+        lake.append(table, [])
+    boundaries = ["0x00000000", "0x40000000", "0xffffffff"]
+    namespaces = [{"namespace": "acme/orders", "boundaries": boundaries, "bundles": 2}]
+    lake.add("lab", AT, {"broker_load": [{"broker": "b1:8080"}], "namespace_bundles": namespaces})
+    return str(lake.root)
+
+
+def test_a_wish_for_what_the_newest_cycle_saw_is_recorded(lake: str) -> None:
     asked = ["-b", RANGE, "-san", "specified_positions_divide", "-sb", "0x10000000", "--at", "2026-03-02T06:00:00Z"]
-    words = ["wish", "split", "acme/orders", *asked, "--lake", str(tmp_path), "--cluster", "lab"]
-    assert main(words) == 0
-    (row,) = read_table(tmp_path, "wishes")
+    assert main(["wish", "split", "acme/orders", *asked, *WHERE, lake]) == 0
+    (row,) = read_table(lake, "wishes")
     assert (row["namespace"], row["positions"], row["kind"]) == ("acme/orders", [0x10000000], "split")
-    assert row["made_at"] == datetime(2026, 3, 2, 6, tzinfo=UTC)
+    assert row["made_at"] == AT
+    for words in (
+        f"unload acme/orders -b {RANGE} -d b1:8080",
+        "unload acme/orders",
+        "split acme/orders -bt HOT",
+        "unload-topic persistent://acme/orders/a",
+        "drain b1:8080",
+        "undrain b1:8080",
+    ):
+        assert main(["wish", *words.split(), *WHERE, lake]) == 0, words
+    assert main(["wish", "split", "acme/new", "-bt", "HOT", "--at", "2026-03-02T05:00:00Z", *WHERE, lake]) == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            "unload acme/order",
+            "acme/order is not a namespace of lab in its newest cycle (2026-03-02T06:00:00+00:00). Did",
+        ),
+        ("split acme/order -bt HOT", "Did you mean 'acme/orders'?"),
+        ("unload-topic persistent://acme/order/a", "Did you mean 'acme/orders'?"),
+        ("unload acme/orders -b 0x00000000_0x40000001", "is not a bundle of lab"),
+        ("split acme/orders -b 0x00000000_0xffffffff", "is not a bundle of lab"),
+        (f"unload acme/orders -b {RANGE} -d b2:8080", "b2:8080 is not a broker of lab"),
+        ("drain b2:8080", "Did you mean 'b1:8080'?"),
+    ],
+)
+def test_a_wish_for_what_does_not_exist_is_refused(
+    words: str, said: str, lake: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["wish", *words.split(), *WHERE, lake]) == 2
+    told = capsys.readouterr().err
+    assert said in told
+    assert told.endswith("Nothing was changed\n")
+    assert read_table(lake, "wishes") == []
+
+
+def test_a_wish_makes_no_lake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["wish", "unload", "acme/orders", *WHERE, str(tmp_path / "mistyped")]) == 2
+    assert "there is no lake at" in capsys.readouterr().err
+    assert [*tmp_path.iterdir()] == []
 
 
 def test_names_in_the_list_do_nothing_to_a_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -73,6 +122,7 @@ def test_the_last_drain_or_undrain_counts_whatever_the_clocks_of_the_operators_s
         return 0
 
     monkeypatch.setattr(wish, "_put", put)
+    monkeypatch.setattr(wish, "demand_known", lambda lake, row: None)
     monkeypatch.setattr(wish, "read_table_if_any", lambda lake, table: list(record))
     monkeypatch.setattr(wish, "_moment", lambda text: (ahead if not record else datetime.now(UTC)).isoformat())
     for kind in kinds:

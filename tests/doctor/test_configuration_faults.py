@@ -165,9 +165,28 @@ SECRET = "eyJhbGciOiJub25lIn0.9f8e7d6c5b4a.signed-with-blood"
 
 
 def written(folder: Path, text: str | bytes) -> Path:
+    """The configuration, and beside it the recordings that it names."""
     file = folder / "evenkeel.toml"
     file.write_bytes(text if isinstance(text, bytes) else text.encode())
+    for name in re.findall(r"recording *= *[\"'](?!/)([\w./-]+)[\"']", str(text)):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+        (folder / name / "0000.json").touch()
     return file
+
+
+def test_a_recording_that_is_missing_or_empty_is_a_fault(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").touch()
+    (tmp_path / "whole").mkdir()
+    (tmp_path / "whole" / "0000.json.gz").touch()
+    file = tmp_path / "evenkeel.toml"
+    names = ("gone", "empty", "file", "whole")
+    file.write_text("".join(f"[clusters.{name}]\nrecording = '{name}'\n" for name in names))
+    assert {fault.entry: (fault.line, fault.text) for fault in configuration_faults(file)} == {
+        "clusters.gone.recording": (2, "No recording: the folder does not exist"),
+        "clusters.empty.recording": (4, "No snapshot: expected files NNNN.json[.gz] or NNNN.jsonl[.gz]"),
+        "clusters.file.recording": (6, "No recording: the folder does not exist"),
+    }
 
 
 def test_a_sound_file_has_no_fault_and_is_what_the_reader_takes(tmp_path: Path) -> None:
@@ -238,7 +257,8 @@ def test_every_configuration_of_the_docs_is_sound(tmp_path: Path) -> None:
     ]
     assert len(shown) >= 3
     for text in shown:
-        assert [one.text for one in configuration_faults(written(tmp_path, text))] == [], text
+        told = [one.text for one in configuration_faults(written(tmp_path, text))]
+        assert [line for line in told if not line.startswith("No recording")] == [], text
 
 
 def test_the_default_of_every_key_fits_the_schema(tmp_path: Path) -> None:
@@ -273,8 +293,7 @@ def test_lines_are_those_of_the_entries() -> None:
 def test_the_command_says_it_by_lines_or_as_json(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    good, bad = tmp_path / "good.toml", tmp_path / "bad.toml"
-    good.write_text(SOUND, encoding="utf-8")
+    good, bad = written(tmp_path, SOUND), tmp_path / "bad.toml"
     bad.write_text("lake = 5\n[clusters.x]\nrecording = 'x'\n", encoding="utf-8")
     assert main(["config", "check", str(good)]) == 0
     assert capsys.readouterr().out == f"{good} is sound\n"

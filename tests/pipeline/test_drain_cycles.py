@@ -66,6 +66,9 @@ def test_a_drain_empties_a_broker_says_so_and_holds_until_it_is_ended(
     held = sorted(bundle for bundle, owner in living.owner.items() if owner == broker)
     where = ["--lake", str(new_lake), "--cluster", "lab"]
 
+    assert main(["wish", "drain", broker, *where]) == 2
+    assert "A new cluster takes wishes after its first cycle" in capsys.readouterr().err
+    cycle(spark, new_lake, living)
     assert main(["wish", "drain", broker, *where]) == 0
     assert f"until `evenkeel wish undrain {broker}`" in capsys.readouterr().out
     first = cycle(spark, new_lake, living)

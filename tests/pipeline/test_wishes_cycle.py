@@ -11,9 +11,10 @@ from evenkeel.cli.wish import read_wishes
 from evenkeel.errors import BadInput
 from evenkeel.handover import PULSAR_ADMIN, Run
 from evenkeel.ingest.open_run import CycleRequest, open_cycles
-from evenkeel.ingest.wish_intake import with_wishes
+from evenkeel.ingest.wish_intake import Maker, wish_row, with_wishes
 from evenkeel.lake.record import Attempt, read_attempts, read_rows
 from evenkeel.lake.store import Lake
+from evenkeel.lake.wishes import append_wishes
 from evenkeel.model.topics import topic_hash
 from evenkeel.pipeline import aggregate, ingest, run_cycle, validate
 from tests import planned
@@ -43,8 +44,9 @@ def wished(lake: Path, attempt: Attempt) -> dict[str, dict[str, Any]]:
     }
 
 
-def make(lake: Path, *words: str, at: int = 0) -> None:
-    assert main(["wish", *words, "--lake", str(lake), "--cluster", "lab", "--at", SNAPSHOTS[at].cycle_at]) == 0
+def make(spark: Any, lake: Path, at: int = 0, number: int = 0, **wish: Any) -> None:
+    """Record a wish, also before the first cycle, which the command refuses."""
+    append_wishes(spark, Lake(str(lake)), [wish_row(wish, "lab", Maker("ann", SNAPSHOTS[at].cycle_at), number)])
 
 
 @pytest.fixture(scope="module")
@@ -78,9 +80,11 @@ def test_wishes_are_taken_by_one_cycle_and_again_by_its_re_run(
 ) -> None:
     monkeypatch.setenv("EVENKEEL_SPARK", engine.url)
     namespace, found = some_bundle["namespace"], some_bundle["bundle"].rpartition("/")[2]
-    make(new_lake, "split", namespace, "-b", "LARGEST", "-san", "topic_count_equally_divide", "-u")
-    make(new_lake, "unload", namespace, "-b", found, "-d", "nobody:1")
-    make(new_lake, "split", namespace, "-b", found, at=1)
+    asked = {"namespace": namespace, "bundle": found}
+    by_count = {"splitAlgorithmName": "topic_count_equally_divide", "unload": True}
+    make(spark, new_lake, kind="split", namespace=namespace, bundle="LARGEST", **by_count)
+    make(spark, new_lake, kind="unload", destinationBroker="nobody:1", **asked)
+    make(spark, new_lake, at=1, kind="split", **asked)
     run(spark, new_lake, 0)
     (first,) = read_attempts(new_lake)
     assert len(first.planned["wishes"]) == 2
@@ -91,7 +95,8 @@ def test_wishes_are_taken_by_one_cycle_and_again_by_its_re_run(
     commands = spark.read.format("delta").load(f"{new_lake}/commands").collect()
     assert [(row["kind"], row["unload_children"]) for row in commands] == [("split", True)]
 
-    make(new_lake, "split", namespace, "-b", found)
+    words = ["wish", "split", namespace, "-b", found, "--lake", str(new_lake), "--cluster", "lab"]
+    assert main([*words, "--at", SNAPSHOTS[0].cycle_at]) == 0
     run(spark, new_lake, 0)
     (again,) = read_attempts(new_lake)
     assert (again.plan_id, again.attempt_id) == (first.plan_id, first.attempt_id)
@@ -153,7 +158,7 @@ def test_a_topics_unload_is_a_command_that_is_explained_shown_verified_and_repla
     space = f"persistent://{some_bundle['namespace']}"
     names = (f"{space}/t-{number}" for number in range(10_000))
     topic = next(name for name in names if some_bundle["lower"] <= topic_hash(name) < some_bundle["upper"])
-    make(new_lake, "unload-topic", topic.removeprefix("persistent://"))
+    make(spark, new_lake, kind="unload_topic", topic=topic)
     run(spark, new_lake, 0)
     (first,) = read_attempts(new_lake)
     (row,) = wished(new_lake, first).values()

@@ -14,8 +14,10 @@ import pytest
 from devtools.tampering import BEFORE, KINDS, Tampering, tampered, verdict_on
 from evenkeel.cli import main
 from evenkeel.ingest.open_run import CycleRequest
+from evenkeel.ingest.wish_intake import Maker, wish_row
 from evenkeel.lake.record import read_attempts
 from evenkeel.lake.store import Lake, append_row
+from evenkeel.lake.wishes import typed
 from evenkeel.maintenance.upkeep import Request, keep
 from evenkeel.pipeline import run_window
 from evenkeel.sources.recordings import Recording
@@ -84,8 +86,8 @@ def put_words_on_record(lake: Path, first: datetime) -> None:
 
     append_row(Lake(str(lake)), "approvals", row)
     assert main(["pause", CLUSTERS[0], "--lake", str(lake), "--reason", "a test"]) == 0
-    asked = ["acme/orders", "-b", "0x00000000_0x40000000", "--cluster", CLUSTERS[0], "--at", at.isoformat()]
-    assert main(["wish", "unload", *asked, "--lake", str(lake)]) == 0
+    asked = {"kind": "unload", "namespace": "acme/orders", "bundle": "0x00000000_0x40000000"}
+    append_row(Lake(str(lake)), "wishes", typed(wish_row(asked, CLUSTERS[0], Maker("alice", at.isoformat()))))
 
 
 @pytest.fixture

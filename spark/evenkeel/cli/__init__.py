@@ -11,7 +11,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from importlib import import_module
 
 from evenkeel.cli.output import VisibleStream, handler_to_stderr
-from evenkeel.errors import EvenkeelError, visible
+from evenkeel.errors import EvenkeelError, visible, without_right
 from evenkeel.object_store import explained
 from evenkeel.spark.code import code_version
 
@@ -113,11 +113,17 @@ def _told(error: Exception, lake: object) -> str | None:
         return visible(error)
     if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
         return f"{str(error.filename)[:200]!r}… is too long for the name of a file"
+    if isinstance(error, PermissionError):
+        return visible(without_right(error))
     if isinstance(error, ModuleNotFoundError) and (package := _package_missing(error)):
         return f"the package {package} is not installed: run this where all of Evenkeel's packages are installed"
     from evenkeel.lake.table_log import damage_behind, first_line
 
-    if explanation := explained(error, lake) or damage_behind(error, lake):
+    try:
+        explanation = explained(error, lake) or damage_behind(error, lake)
+    except PermissionError as denied:
+        return visible(without_right(denied))
+    if explanation:
         return visible(explanation)
     of_spark = type(error).__module__.partition(".")[0] in ("pyspark", "py4j")
     return f"Spark failed: {visible(first_line(error))}. Its server's log has the rest" if of_spark else None

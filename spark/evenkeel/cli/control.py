@@ -12,9 +12,10 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from evenkeel.cli.lakes import known_record
 from evenkeel.cli.options import add_on_record, check_folder, said_by
 from evenkeel.cli.output import add_json, busy_with, print_result
-from evenkeel.errors import BadInput, NoSuchCycle, SettingsError
+from evenkeel.errors import BadInput, SettingsError
 from evenkeel.lake.controls import (
     APPROVED,
     HANDBACK,
@@ -29,7 +30,6 @@ from evenkeel.lake.controls import (
     said_last,
 )
 from evenkeel.lake.record import Attempt, Record, read_table, read_where
-from evenkeel.lake.record.ranges import nearest
 from evenkeel.lake.record.tables import is_table
 from evenkeel.lake.store import Lake, append_row
 from evenkeel.pulsar.admin import AdminClient
@@ -86,7 +86,9 @@ def run_control(kind: str, given: argparse.Namespace) -> int:
     queues = _queues(given.config, given.cluster) if given.config else None
     check_folder(given.lake, "--lake")
     if queues is None:
-        _demand_known(given.lake, given.cluster)
+        known_record(
+            given.lake, given.cluster, "For a cluster that has not run yet, give --config with the file that names it"
+        )
     row = control_row(given.cluster, kind, said_by(given), given.reason)
     row = say(given.lake, "controls", row, cluster=[given.cluster], kind=[PAUSE, RESUME])
     state = "is paused: no further command goes out" if kind == PAUSE else "may be steered again from its next cycle on"
@@ -110,23 +112,6 @@ def say(lake: str, table: str, row: dict[str, Any], **same: Sequence[str]) -> di
     row = said_last(row, read_where(lake, table, same) if is_table(lake, table) else ())
     append_row(Lake(lake), table, row)
     return row
-
-
-def _demand_known(lake: str, cluster: str) -> None:
-    """Raise NoSuchCycle, with the nearest name, for a cluster that is not in the lake."""
-    record = Record(lake)
-    known = sorted(
-        {
-            cluster_name
-            for table in ("cycles", "broker_reports", "commands")
-            for cluster_name in record.files(table).clusters()
-        }
-    )
-    if cluster not in known:
-        raise NoSuchCycle(
-            f"nothing of a cluster {cluster!r} is on record in {lake}.{nearest(cluster, known)} Nothing was changed. "
-            "For a cluster that has not run yet, give --config with the file that names it"
-        )
 
 
 def _queues(configuration: str, cluster: str) -> QueueSource:

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from evenkeel.errors import BadInput, EvenkeelError, NoLake, NoSuchCycle, SettingsError, visible
+from evenkeel.lake.record import Record
+from evenkeel.lake.record.ranges import nearest
 from evenkeel.settings.lakes import ConfiguredLake, LakeMap, configured_lakes
 from evenkeel.settings.names import NAME_PATTERN
 from evenkeel.settings.operation import CONFIGURATION
@@ -37,6 +39,20 @@ def address_of(lake: str) -> str:
         return lake
     named = [known_lake.path for known_lake in lakes.lakes if known_lake.name == lake]
     return named[0] if named and lakes.is_several else lake
+
+
+def known_record(lake: str, cluster: str, otherwise: str) -> Record:
+    """Return the lake's record; NoSuchCycle, with the nearest name, for a cluster of which it has nothing.
+
+    `otherwise` ends the message: what to do for a cluster that is new.
+    """
+    record = Record(lake)
+    tables = ("cycles", "broker_reports", "commands")
+    known = sorted({name for table in tables for name in record.files(table).clusters()})
+    if cluster not in known:
+        hint = nearest(cluster, known)
+        raise NoSuchCycle(f"nothing of {cluster!r} is on record in {lake}.{hint} Nothing was changed. {otherwise}")
+    return record
 
 
 def lakes_chosen(given: argparse.Namespace) -> LakeMap:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.errors import BadInput, EngineError, SettingsError
@@ -69,8 +70,14 @@ def check_folder(path: str | Path, option: str) -> None:
     nearest = next(existing for existing in (folder, *folder.parents) if existing.exists())
     if not nearest.is_dir():
         raise BadInput(f"{option} {path}: {nearest} is a file, and a folder is needed there")
+    refusal = f"{option} {path}: nothing may be written to {nearest}"
     if not os.access(nearest, os.W_OK | os.X_OK):
-        raise BadInput(f"{option} {path}: nothing may be written to {nearest}")
+        raise BadInput(refusal)
+    if nearest != folder:
+        try:
+            TemporaryDirectory(dir=nearest).cleanup()
+        except OSError as error:  # a file system may refuse whom the rights allow
+            raise BadInput(f"{refusal}: {error.strerror}") from error
 
 
 def check_file(path: str | Path, option: str) -> None:

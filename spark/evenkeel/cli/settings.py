@@ -14,6 +14,7 @@ from evenkeel.cli.output import VERSION, add_json, print_result
 from evenkeel.errors import BadInput
 from evenkeel.settings import describe
 from evenkeel.settings.operation import CONFIGURATION
+from evenkeel.settings.parsing import nearest
 
 if TYPE_CHECKING:
     from evenkeel.explain.settings_in_force import AllInForce, KeyInForce
@@ -61,7 +62,7 @@ def run(given: argparse.Namespace) -> int:
         elif keys:
             print("\n".join(_entry(key) for key in keys))
         else:
-            print(f"evenkeel: no key contains {given.match!r}", file=sys.stderr)
+            print(f"evenkeel: no key contains {given.match!r}: {nearest(given.match)}", file=sys.stderr)
         return 0 if keys else 1
     from evenkeel.explain.settings_in_force import read_settings_in_force
 

@@ -9,18 +9,20 @@ import argparse
 from collections.abc import Collection, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from evenkeel.cli.options import check_folder, said_by, session
+from evenkeel.cli.lakes import known_record
+from evenkeel.cli.options import check_folder, said_by
 from evenkeel.cli.output import add_json, print_result
-from evenkeel.errors import BadInput, NoLake, NoSuchCycle, visible
+from evenkeel.errors import BadInput, visible
 from evenkeel.handover import RECORDING
 from evenkeel.ingest.wish_intake import PICKED, Maker, wish_row
 from evenkeel.lake.record import Attempt, Record, find_cycles, read_rows, read_rows_of, read_table, read_table_if_any
 from evenkeel.lake.record.known_files import FIRST_MOMENT, LAST_MOMENT
 from evenkeel.lake.record.ranges import nearest
-from evenkeel.lake.record.tables import is_in, is_table
+from evenkeel.lake.record.tables import is_in
 from evenkeel.lake.schemas.acted import DRAIN, SPLIT, UNDRAIN, UNLOAD, UNLOAD_TOPIC
 from evenkeel.lake.wishes import ended_drains
 from evenkeel.manual_requests.wish_schema import ALL
@@ -75,7 +77,7 @@ def _add_unload(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_common(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--lake", required=True, metavar="DIR", help="where the tables are; made if missing")
+    parser.add_argument("--lake", required=True, metavar="DIR", help="where the tables are")
     parser.add_argument("--cluster", required=True, metavar="NAME")
     parser.add_argument("--by", metavar="NAME", help="author of the request, recorded beside the login of this shell")
     parser.add_argument(
@@ -116,8 +118,6 @@ def run_unload_topic(given: argparse.Namespace) -> int:
 def run_drain(kind: str, given: argparse.Namespace) -> int:
     """Record the beginning or the end of a drain; a broker that is emptied already is left as it is."""
     row = _row(given, {"kind": kind, "broker": given.broker})
-    if kind == DRAIN:
-        demand_known_broker(given.lake, given.cluster, row["broker"])
     going = {wish["broker"]: wish for wish in open_drains(given.lake, given.cluster)}
     before = going.get(row["broker"])
     row = _last_of_its_broker(given, row)
@@ -150,20 +150,16 @@ def _make(given: argparse.Namespace, wish: Mapping[str, Any]) -> int:
 
 def _row(given: argparse.Namespace, wish: Mapping[str, Any]) -> dict[str, Any]:
     check_folder(given.lake, "--lake")
-    return wish_row(wish, given.cluster, Maker(said_by(given), _moment(given.at)))
+    row = wish_row(wish, given.cluster, Maker(said_by(given), _moment(given.at)))
+    demand_known(given.lake, row)
+    return row
 
 
 def _put(given: argparse.Namespace, row: Mapping[str, Any]) -> int:
     from evenkeel.lake.store import Lake, append_row
-    from evenkeel.lake.wishes import append_wishes, typed
+    from evenkeel.lake.wishes import typed
 
-    lake = Lake(given.lake)
-    if is_table(given.lake, "wishes"):
-        append_row(lake, "wishes", typed(row))
-    else:
-        with session("evenkeel wish", given.lake, writes=True) as spark:
-            lake.ensure_tables(spark, ["wishes", "cycles"])
-            append_wishes(spark, lake, [row])
+    append_row(Lake(given.lake), "wishes", typed(row))
     takes = "each cycle" if row["kind"] == DRAIN else "the next cycle"
     until = f", until `evenkeel wish undrain {row['broker']}`" if row["kind"] == DRAIN else ""
     words = f"wish {row['wish_id'][:12]}: {takes} of {given.cluster} from {row['made_at']} on takes it{until}"
@@ -284,22 +280,35 @@ def open_drains(lake: str | Path, cluster: str) -> list[dict[str, Any]]:
     return [wish for wish in drains if wish["wish_id"] not in ended]
 
 
-def demand_known_broker(lake: str | Path, cluster: str, broker: str) -> None:
-    """Raise `BadInput`, with the nearest name, for a broker that the cluster's newest cycle did not see.
+def demand_known(lake: str, wish: Mapping[str, Any]) -> None:
+    """Raise for a wish whose cluster (NoSuchCycle), broker, namespace or bundle (BadInput) is not on record.
 
-    Without any recorded cycle of the cluster, every name is accepted.
+    The newest cycle up to the wish's time has the names; what it could not observe is not compared. An end of a drain
+    may name a broker that is gone.
     """
-    try:
-        (newest,) = find_cycles(lake, cluster=cluster)
-    except (NoSuchCycle, NoLake):
+    record = known_record(lake, wish["cluster"], "A new cluster takes wishes after its first cycle")
+    seen = record.in_force(wish["cluster"], datetime.fromisoformat(wish["made_at"]))
+    if seen is None:
         return
-    rows = read_rows(lake, newest, "broker_load", columns=["broker"], check=False)
-    known = sorted({str(row["broker"]) for row in rows})
-    if known and broker not in known:
-        raise BadInput(
-            f"{broker} is not a broker of {cluster} in its newest cycle ({newest.cycle_at.isoformat()})."
-            f"{nearest(broker, known)} Nothing was changed"
-        )
+
+    def demand(noun: str, name: str | None, known: Collection[str]) -> None:
+        if name and known and name not in known:
+            raise BadInput(
+                f"{name} is not a {noun} of {wish['cluster']} in its newest cycle ({seen.cycle_at.isoformat()})."
+                f"{nearest(name, sorted(known))} Nothing was changed"
+            )
+
+    broker = wish["destination"] if wish["kind"] != DRAIN else wish["broker"]
+    if broker:
+        rows = read_rows(lake, seen, "broker_load", columns=["broker"], check=False)
+        demand("broker", broker, {row["broker"] for row in rows})
+    if namespace := wish["namespace"]:
+        columns = ["namespace", "boundaries"]
+        rows = read_rows(lake, seen, "namespace_bundles", columns=columns, check=False)
+        boundaries = {row["namespace"]: row["boundaries"] for row in rows}
+        demand("namespace", namespace, boundaries)
+        if "_" in wish["bundle"]:
+            demand("bundle", wish["bundle"], set(map("_".join, pairwise(boundaries.get(namespace, ())))))
 
 
 def _takers(record: Record, cluster: str) -> Iterator[Attempt]:

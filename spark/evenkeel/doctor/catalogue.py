@@ -13,7 +13,8 @@ from evenkeel.doctor import airflow_state, clusters, machine, spark_endpoint, st
 from evenkeel.doctor.checks import CheckFinding, Site, SiteCheck, fail, ok, skipped
 from evenkeel.doctor.configuration_faults import configuration_faults
 from evenkeel.doctor.spark_endpoint import SPARK_SECONDS, WORKERS_SECONDS
-from evenkeel.errors import BadInput, SettingsError
+from evenkeel.errors import BadInput
+from evenkeel.settings.configuration_file import FaultyConfiguration
 from evenkeel.settings.lakes import LakeMap, configured_lakes
 from evenkeel.settings.operation import CONFIGURATION, OperatorEnvironment
 from evenkeel.sources.configuration import ClusterSource, read_configuration
@@ -118,9 +119,7 @@ def site_of(
 
 
 def _sources(file: Path) -> tuple[ClusterSource, ...] | None:
-    if configuration_faults(file):
-        return None
     try:
         return read_configuration(file)
-    except SettingsError:
+    except FaultyConfiguration:
         return None

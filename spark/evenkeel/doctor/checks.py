@@ -21,7 +21,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from evenkeel.errors import EvenkeelError
+from evenkeel.errors import EvenkeelError, without_right
 from evenkeel.pulsar.admin.connection import Resolver, from_environment
 from evenkeel.settings.operation import ENVIRONMENT
 from evenkeel.sources.configuration import ClusterSource
@@ -194,6 +194,8 @@ def _look(work: _Work, site: Site) -> None:
             finding = work.check.run(site, work.subject)
     except EvenkeelError as error:
         finding = fail(str(error), "")  # the message contains the fault and the action to take
+    except PermissionError as error:
+        finding = fail(without_right(error), "")
     except Exception as error:
         words = f"{type(error).__name__}: {str(error).strip()}".splitlines()[0][:_SHOWN]
         finding, looked = fail(f"could not look: {words}", "this is an unforeseen error; report it"), False

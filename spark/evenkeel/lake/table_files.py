@@ -7,7 +7,7 @@ import os
 import shutil
 import stat
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from io import BufferedReader
@@ -316,12 +316,19 @@ def load_libraries(lake: str) -> None:
 
 
 def is_delta_table(path: str) -> bool:
-    """Return True if `path` has a table; raises OSError for a store that cannot be asked, where deltalake says no."""
+    """Return True if `path` has a table; raises OSError for a store that cannot be asked, where deltalake says no.
+
+    Raises PermissionError for a folder that this user may not look into, where deltalake says no too.
+    """
     from deltalake import DeltaTable
 
     files = files_of(path)
     if not isinstance(files, StoreFiles):
-        return bool(DeltaTable.is_deltatable(path))
+        if DeltaTable.is_deltatable(path):
+            return True
+        with suppress(FileNotFoundError, NotADirectoryError):
+            os.scandir(Path(path.removeprefix("file://"), _LOG)).close()
+        return False
     known = (f"{_LOG}/_last_checkpoint", f"{_LOG}/{0:020d}.json")
     if any(files.exists(name) for name in known):
         return True

@@ -29,12 +29,15 @@ def known_key(name: str) -> Key:
 
 
 def nearest(name: str) -> str:
-    """Return a hint at the known key that looks most like `name`."""
+    """Return a hint at the known key, or the word of known keys, that looks most like `name`."""
     lower = {k.lower(): k for k in registry()}
     close = difflib.get_close_matches(name.lower(), lower, n=1, cutoff=0.5)
     if close:
         return f"the nearest known key is {lower[close[0]]!r}"
-    return "no known key looks like it; `evenkeel.settings.describe()` lists them all"
+    words = {word.lower(): word for key in registry() for word in re.findall("[A-Z]?[a-z]+", key)}
+    for word in difflib.get_close_matches(name.lower(), words, n=1, cutoff=0.7):
+        return f"`evenkeel settings {words[word]}` lists the keys that look like it"
+    return "no known key looks like it; `evenkeel settings` lists them all"
 
 
 def simple_class_name(text: str) -> str:

@@ -46,6 +46,10 @@ class Problem:
     reason: str
 
 
+_NO_FOLDER = "the folder does not exist"
+_EXPECTED = "expected files NNNN.json[.gz] or NNNN.jsonl[.gz]"
+
+
 class Recording:
     """The snapshots of one folder: `snapshots` in time order, and `problems` with unreadable files.
 
@@ -56,7 +60,7 @@ class Recording:
     def __init__(self, path: str | Path, limits: Limits = DEFAULT) -> None:
         self.path, self._limits = Path(path), limits
         if not _is_folder(self.path):
-            raise BadInput(f"no recording at {self.path}: the folder does not exist")
+            raise BadInput(f"no recording at {self.path}: {_NO_FOLDER}")
         self.problems: tuple[Problem, ...] = ()
         headers = self._headers()
         self.snapshots: tuple[Snapshot, ...] = tuple(_in_order(headers))
@@ -133,9 +137,16 @@ class Recording:
 
     def _nothing_readable(self) -> str:
         if not self.problems:
-            return f"no snapshot in {self.path}: expected files NNNN.json[.gz] or NNNN.jsonl[.gz]"
+            return f"no snapshot in {self.path}: {_EXPECTED}"
         first = self.problems[0]
         return f"no readable snapshot in {self.path}: {len(self.problems)} refused, first {first.file}: {first.reason}"
+
+
+def missing_in(folder: Path) -> str | None:
+    """Return what is missing in a recording before any file is read: its folder, or snapshots; None if nothing is."""
+    if not _is_folder(folder):
+        return f"No recording: {_NO_FOLDER}"
+    return f"No snapshot: {_EXPECTED}" if is_empty(folder) else None
 
 
 def is_empty(folder: Path) -> bool:

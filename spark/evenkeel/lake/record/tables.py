@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from evenkeel.errors import LakeError, NoLake
+from evenkeel.errors import LakeError, NoLake, without_right
 from evenkeel.lake.delta_log import newest_version
 from evenkeel.lake.table_files import arrow_place, delta_table, files_of, is_delta_table
 from evenkeel.lake.table_log import commit_damage, first_line, log_state
@@ -171,6 +171,7 @@ def open_table(lake: str | Path, table: str, *, is_own: bool = False) -> Any:
         look, path = None if is_own else _LOOK.get(), _path(lake, table)
         opened = delta_table(path) if look is None else look.table(path)
     except TableNotFoundError as error:
+        is_table(lake, table)  # raises LakeError without the right to look
         if table == "cycles" or not is_table(lake, "cycles"):
             raise NoLake(
                 f"there is no lake at {lake}: its `cycles` table is missing. Name the folder that cycles were "
@@ -264,6 +265,8 @@ def damaged(lake: str | Path, table: str, error: Exception) -> LakeError:
     store_error = explained(error, lake)
     if store_error is not None:  # its files are unknown
         return store_error
+    if isinstance(error, PermissionError) or "Permission denied" in str(error):
+        return LakeError(f"table {table} of the lake {lake} cannot be read: {without_right(error, _path(lake, table))}")
     known = log_state(_path(lake, table)) or (
         "Its files are damaged or incomplete; restore them from a copy, or decide the cycle again."
     )
