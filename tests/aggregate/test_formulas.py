@@ -145,13 +145,14 @@ def test_usage_is_pulsars_to_the_bit() -> None:
     assert compared > 100
 
 
-def test_unknown_usage_of_a_resource_that_has_a_weight_makes_the_maximum_unknown() -> None:
+def test_a_resource_whose_usage_is_unknown_never_wins_and_an_unknown_cpu_makes_the_maximum_unknown() -> None:
     def weighted(*percents: float | None) -> float | None:
         weights = dict(zip(RESOURCES, (1.0, 1.0, 0.0, 1.0, 1.0), strict=True))
         return weighted_usage(dict(zip(RESOURCES, percents, strict=True)), weights, RESOURCES)
 
     assert weighted(10.0, 90.0, 20.0, 5.0, 5.0) == 0.9
-    assert weighted(10.0, 20.0, 30.0, None, 5.0) is None
+    assert weighted(10.0, 20.0, 30.0, None, 5.0) == 0.2
+    assert weighted(None, 20.0, 30.0, 5.0, 5.0) is None
     assert weighted(10.0, 20.0, None, 5.0, 5.0) == 0.2
     assert weighted(math.nan, 20.0, None, 5.0, 5.0) == 0.2
 

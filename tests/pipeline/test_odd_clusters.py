@@ -37,15 +37,22 @@ POLICIES: Mapping[str, Mapping[str, Any]] = {
     },
 }
 """Cluster -> its isolation policies, as its broker answers."""
-VIRTUAL = "virtual_machines"
-"""A cluster whose brokers know no speed of their network cards, which are virtual."""
+REPORTS: Mapping[str, Mapping[str, Any]] = {
+    "virtual_machines": {
+        "bandwidthIn": {"usage": 5.0, "limit": -1000.0},
+        "bandwidthOut": {"usage": 5.0, "limit": -1.0},
+    },
+    "no_heap": {"memory": {"usage": "NaN", "limit": 100.0}},
+    "great_totals": {"msgRateIn": 1e6},
+}
+"""Cluster -> what its brokers' load reports say otherwise."""
 
 
 @pytest.fixture(scope="module")
 def lake(spark: Any, tmp_path_factory: pytest.TempPathFactory, empty_lake: Callable[[Path], Path]) -> Path:
     folder = tmp_path_factory.mktemp("odd")
     lines = []
-    for name in (*POLICIES, VIRTUAL):
+    for name in (*POLICIES, *REPORTS):
         (folder / name).mkdir()
         file = folder / name / "0.json.gz"
         write_document(file, Shape(topics=24, bundles=6, brokers=3), n=0, finished_at=AT)
@@ -53,10 +60,8 @@ def lake(spark: Any, tmp_path_factory: pytest.TempPathFactory, empty_lake: Calla
         for request in body["requests"]:
             if POLICIES.get(name) and request["path"].endswith("/namespaceIsolationPolicies"):
                 request |= {"status": 200, "body": json.dumps(POLICIES[name])}
-            if name == VIRTUAL and request["path"].endswith("/load-report"):
-                report = json.loads(request["body"])
-                report["bandwidthIn"]["limit"] = report["bandwidthOut"]["limit"] = -1000.0
-                request["body"] = json.dumps(report)
+            if request["path"].endswith("/load-report"):
+                request["body"] = json.dumps(json.loads(request["body"]) | REPORTS.get(name, {}))
         file.write_bytes(gzip.compress(json.dumps(body).encode()))
         lines.append(f'[clusters.{name}]\nrecording = "{folder / name}"\n')
     (folder / "clusters.toml").write_text("\n".join(lines))
@@ -87,10 +92,16 @@ def test_a_policy_that_cannot_be_used_is_named_and_leaves_the_cluster_as_it_is(l
     assert told["place"].startswith(f"isolation policy {name}")
 
 
-def test_a_limit_below_zero_is_an_unknown_limit(lake: Path) -> None:
-    loads = {row["broker"]: row for row in rows(lake, "broker_load", VIRTUAL)}
-    assert {(row["state"], row["bandwidth_in_percent"]) for row in loads.values()} == {("reported", 0.0)}
-    assert any(outcome == "placed" for _, outcome, _ in decided(lake, VIRTUAL))
+@pytest.mark.parametrize("cluster", REPORTS)
+def test_a_report_with_an_odd_figure_serves_with_the_others(lake: Path, cluster: str) -> None:
+    loads = rows(lake, "broker_load", cluster)
+    assert [row["state"] for row in loads] == ["reported"] * 3
+    assert all(row["weighted_usage"] is not None for row in loads)
+    assert decided(lake, cluster) == decided(lake, "sound")
+    told = [(row["rule"], row["place"].partition(" ")[2]) for row in rows(lake, "rejected", cluster)]
+    assert told == ([("unreadable_figure", "load-report memory usage")] * 3 if cluster == "no_heap" else [])
+    broken = {row["rule"] for row in rows(lake, "validation_results", cluster) if not row["passed"]}
+    assert ("broker_totals_agree" in broken) == (cluster == "great_totals")
 
 
 def test_expressions_mean_what_java_takes_them_for(lake: Path) -> None:

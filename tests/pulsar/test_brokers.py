@@ -109,11 +109,15 @@ def test_a_figure_of_another_type_is_unknown_and_set_aside_while_the_others_stay
     ]
 
 
-def test_nan_infinite_and_negative_figures_are_kept_as_observed() -> None:
-    report = load_report([]) | {"cpu": {"usage": "NaN", "limit": -1.0}, "msgRateIn": math.inf}
-    row = rows(SmallCluster().reply(REPORT, report, broker="b2:8080"))["b2:8080"]
-    assert math.isnan(row["cpu_usage"])
-    assert (row["cpu_limit"], row["msg_rate_in"]) == (-1.0, math.inf)
+def test_nan_and_infinite_figures_alone_are_set_aside_and_negative_ones_are_kept() -> None:
+    report = load_report([]) | {"cpu": {"usage": 5.0, "limit": -1.0}, "memory": {"usage": "NaN", "limit": "-Infinity"}}
+    observed = observe(SmallCluster().reply(REPORT, report | {"msgRateIn": math.inf}, broker="b2:8080").view())
+    (row,) = (row for row in observed.rows["broker_reports"] if row["broker"] == "b2:8080")
+    assert (row["state"], row["cpu_usage"], row["cpu_limit"]) == ("reported", 5.0, -1.0)
+    assert [row[name] for name in ("memory_usage", "memory_limit", "msg_rate_in")] == [None] * 3
+    assert {(r.rule, r.place) for r in observed.rejections} == {
+        ("unreadable_figure", f"b2:8080 load-report {name}") for name in ("memory usage", "memory limit", "msgRateIn")
+    }
 
 
 def test_topic_figures_that_did_not_come_are_told_from_no_topics() -> None:

@@ -183,6 +183,7 @@ FIGURES: dict[str, tuple[int, float | None, float | None]] = {
     "topics_lie_in_their_range": (5, *NOTHING),
     "loaded_topics_have_rates": (9, *NOTHING),
     "topic_sums_agree": (4, 0.0, 10.0),
+    "broker_totals_agree": (3, 0.0, 10.0),
 }
 """How many the rules check in a sound cluster with a broker's own bundle, what they measure, and their limits."""
 
@@ -331,6 +332,23 @@ def test_topic_sum_must_miss_both_tolerances_to_warn() -> None:
     assert (found.row()["rule"], found.row()["measured"]) == ("topic_sums_agree", 2_000.0)
     assert "In 1 of 1 bundles the topics' rates do not add up" in found.sentence()
     assert f"t/n/{WHOLE} on b1:8080: 1000.0 msg/s from its topics, 3000.0 msg/s by the broker." in found.sentence()
+
+
+def test_a_brokers_totals_are_compared_with_what_its_bundles_carry() -> None:
+    def apart(carried: float, total: float) -> dict[str, Finding]:
+        built = cluster(brokers=1).namespace("t/n").broker("b1:8080", msg_rate_in=total, msg_rate_out=0.0)
+        rates = {"msg_rate_in": carried, "msg_rate_out": 0.0}
+        built.owner(f"t/n/{WHOLE}", None).bundle(f"t/n/{WHOLE}", "b1:8080", is_owned=True, is_reported=True, **rates)
+        return {rule: found for rule, found in failed(built).items() if rule != "topic_sums_agree"}
+
+    assert apart(9.0, 0.0) == apart(1_000.0, 1_200.0) == {}
+    (found,) = apart(3_000.0, -5.0).values()
+    assert (found.row()["rule"], found.row()["measured"], found.row()["sample"]) == (
+        *("broker_totals_agree", 3_005.0),
+        ["b1:8080"],
+    )
+    assert "the bundles' rates do not add up to the broker's own total" in found.sentence()
+    assert "b1:8080: 3000.0 msg/s from its bundles, -5.0 msg/s by the broker." in found.sentence()
 
 
 def test_names_with_markup_quotes_and_great_length_are_shown_shortened_and_unchanged() -> None:

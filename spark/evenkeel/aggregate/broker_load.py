@@ -154,8 +154,6 @@ def percent(usage: float | None, limit: float | None) -> float | None:
     """
     if usage is None or limit is None:
         return None
-    if math.isnan(limit):
-        return math.nan
     return None if limit > 0 and float32(limit) == 0.0 else percent_of(ResourceUsage(usage, limit))
 
 
@@ -164,21 +162,12 @@ def weighted_usage(
 ) -> float | None:
     """The largest of percent x weight of these resources, as a fraction: 1.0 is full.
 
-    None if a resource that has a weight is not known. Pulsar compares with `>`, so not-a-number never wins.
+    A resource that is not known never wins, as in Pulsar, which compares NaN with `>`; None if it is the CPU.
     """
-    largest = None
-    for name in looked_at:
-        used = percents[name]
-        if used is None:
-            if weights[name] > 0:
-                return None
-            continue
-        share = used * weights[name]
-        if math.isnan(share):
-            share = -math.inf
-        if largest is None or share > largest:
-            largest = share
-    return None if largest is None else largest / 100.0
+    if percents["cpu"] is None:
+        return None
+    shares = [used * weights[name] for name in looked_at if (used := percents[name]) is not None]
+    return max(-math.inf if math.isnan(share) else share for share in shares) / 100.0
 
 
 def reports_once(reports: Iterable[Row]) -> list[Row]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -383,14 +384,12 @@ UNREADABLE_FIGURE = "unreadable_figure"
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LONG = 2**63
-# Pulsar's JSON writes NaN and infinities as text.
-_NO_NUMBERS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
 class Members:
     """Typed access to the members of `body`; a member of another type is NULL and goes into `rejections`.
 
-    NaN, infinite and negative numbers are kept: `validate` checks them.
+    Pulsar's JSON writes NaN and infinities as text: such a figure is no number. Negative numbers are kept.
     """
 
     def __init__(self, body: Mapping[str, Any], table: str, place: str, rejections: list[Rejection]) -> None:
@@ -406,16 +405,13 @@ class Members:
         return Members(inner, self._table, f"{self._place} {name}", self._rejections)
 
     def number(self, name: str) -> float | None:
-        """Return a number; NaN and infinities are read from their text. None if it is missing or of another type."""
+        """Return a finite number; None if it is missing or anything else."""
         value = self._take(name)
-        if isinstance(value, str) and value in _NO_NUMBERS:
-            return _NO_NUMBERS[value]
         if isinstance(value, int | float) and not isinstance(value, bool):
-            try:
-                return float(value)
-            except OverflowError:
-                pass
-        self._refuse(name, value, "a number")
+            with suppress(OverflowError):
+                if math.isfinite(figure := float(value)):
+                    return figure
+        self._refuse(name, value, "a finite number")
         return None
 
     def count(self, name: str) -> int | None:

@@ -44,7 +44,7 @@ def brokers_are_listed_once(facts: ClusterFacts) -> Found:
 def a_broker_is_usable(facts: ClusterFacts) -> Found:
     """Check that at least one report can be used."""
     usable = _usable(facts)
-    sentence = f"None of {len(facts.brokers)} brokers gave a report that can be used."
+    sentence = f"None of {len(facts.brokers)} brokers has a report that can be used."
     return Found(len(facts.brokers), [] if usable else [facts.cluster], sentence, float(len(usable)), 1.0)
 
 
@@ -56,7 +56,7 @@ def enough_brokers_answered(facts: ClusterFacts) -> Found:
     missing = sorted(expected - usable)
     percent = 100.0 * len(missing) / len(expected) if expected else 0.0
     sentence = (
-        f"{len(missing)} of {len(expected)} brokers ({percent:.1f} %) gave no report that can be used, "
+        f"{len(missing)} of {len(expected)} brokers ({percent:.1f} %) have no report that can be used, "
         f"{most:.1f} % are tolerated: {listing(missing)}."
     )
     return Found(len(expected), missing if percent > most else [], sentence, percent, most)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from itertools import pairwise
+from math import fsum
 
 from evenkeel.errors import BadRange
 from evenkeel.model.bundles import HIGHEST_HASH, bundle_name, parse_range, validate_boundaries
@@ -201,26 +202,52 @@ def topic_sums_agree(facts: ClusterFacts) -> Found:
         for claim in facts.claims
         if claim["broker"] in reporting and claim["msg_rate_in"] is not None and claim["msg_rate_out"] is not None
     }
-    apart = {key: abs(sums.get(key, 0.0) - rate) for key, rate in own_totals.items()}
-    odd = {key: gap for key, gap in apart.items() if gap > slack and gap > percent / 100.0 * own_totals[key]}
-    worst = max(apart.values(), default=None)
-    sentence = _sums_said(odd, sums, own_totals, percent, slack) if odd else ""
-    return Found(len(own_totals), [bundle for bundle, _ in odd], sentence, worst, slack)
+    return _compared(own_totals, sums, percent, slack, ("bundles", "topics", "figure"))
 
 
-def _sums_said(
-    odd: dict[tuple[str, str], float],
-    sums: dict[tuple[str, str], float],
-    own_totals: dict[tuple[str, str], float],
+def broker_totals_agree(facts: ClusterFacts) -> Found:
+    """Check a broker's totals against the sums of its bundles, with the tolerances of the sums of topics.
+
+    Pulsar decides by the totals (LocalBrokerData.update sums them up from the same figures).
+    """
+    percent = facts.settings.evenkeelTopicSumTolerancePercent
+    slack = facts.settings.evenkeelTopicSumToleranceMsgPerSecond
+    carried: dict[str, list[float]] = defaultdict(list)
+    for claim in facts.claims:
+        if claim["msg_rate_in"] is not None and claim["msg_rate_out"] is not None:
+            carried[claim["broker"]] += claim["msg_rate_in"], claim["msg_rate_out"]
+    sums = {(broker,): fsum(rates) for broker, rates in carried.items()}
+    totals = {
+        (row["broker"],): row["msg_rate_in"] + row["msg_rate_out"]
+        for row in facts.brokers
+        if row["broker"] in carried and row["msg_rate_in"] is not None and row["msg_rate_out"] is not None
+    }
+    return _compared(totals, sums, percent, slack, ("brokers", "bundles", "total"))
+
+
+def _compared(
+    own: dict[tuple[str, ...], float],
+    sums: dict[tuple[str, ...], float],
     percent: float,
     slack: float,
-) -> str:
-    worst = min(odd, key=lambda key: (-odd[key], key))
-    return (
-        f"In {len(odd)} of {len(own_totals)} bundles the topics' rates do not add up to the broker's own figure within "
-        f"{percent:.0f} % and {slack:.0f} msg/s; {worst[0]} on {worst[1]}: {sums.get(worst, 0.0):.1f} msg/s from its "
-        f"topics, {own_totals[worst]:.1f} msg/s by the broker."
-    )
+    nouns: tuple[str, str, str],
+) -> Found:
+    """Return the own figures (msg/s) that differ from the sums of their parts by more than both tolerances.
+
+    `nouns`: of the wholes, of their parts, and of the own figure.
+    """
+    wholes, parts, figure = nouns
+    apart = {key: abs(sums.get(key, 0.0) - rate) for key, rate in own.items()}
+    odd = [key for key, gap in apart.items() if gap > slack and gap > percent / 100.0 * max(own[key], 0.0)]
+    worst, sentence = max(apart.values(), default=None), ""
+    if odd:
+        key = min(odd, key=lambda key: (-apart[key], key))
+        figures = f"{sums.get(key, 0.0):.1f} msg/s from its {parts}, {own[key]:.1f} msg/s by the broker"
+        sentence = (
+            f"In {len(odd)} of {len(own)} {wholes} the {parts}' rates do not add up to the broker's own {figure} "
+            f"within {percent:.0f} % and {slack:.0f} msg/s; {' on '.join(key)}: {figures}."
+        )
+    return Found(len(own), [key[0] for key in odd], sentence, worst, slack)
 
 
 def _holds_its_hashes(row: Row) -> bool:
@@ -269,5 +296,13 @@ TOPIC_RULES: tuple[CrossRule, ...] = (
             *("msg/s", "evenkeelTopicSumTolerancePercent"),
         ),
         topic_sums_agree,
+    ),
+    CrossRule(
+        rule(
+            *("broker_totals_agree", "broker_reports", WARN),
+            "Rules by message rates see what the broker says of itself: look at its log, and restart it if it lasts.",
+            *("msg/s", "evenkeelTopicSumTolerancePercent"),
+        ),
+        broker_totals_agree,
     ),
 )
