@@ -124,6 +124,7 @@ def urgent_lake(root: Path, now: datetime) -> Path:
         *brokers(0.7, 0.6), broker_load(B3, 0.02, bundles=0, msg_rate_in=0.0, msg_rate_out=0.0)]})  # fmt: skip
     lake.course("planner_set_aside", tables={"planner_findings": [_broken_promise(), _too_small()]})
     lake.course("held", unloads=5, held=3, tables=_held())
+    lake.course("misconfigured", tables={"validation_results": [_idle_policy()]})
     lake.course("paused")
     lake.said("paused", "lease", now - 3 * EVERY)
     lake.said("paused", "resume", now - 2 * EVERY)
@@ -158,6 +159,11 @@ def _broken_promise() -> Row:
 def _too_small() -> Row:
     """A finding that the status leaves to the cycle's page."""
     return decision("cluster", "cluster", "kept", "cluster_too_small", "4 would do.") | {"strategy": "Planner"}
+
+
+def _idle_policy() -> Row:
+    told = "1 of 2 isolation policies match no broker at all: port."
+    return _hole() | {"rule": "policies_name_brokers", "severity": "warn", "detail": told}
 
 
 def _hung() -> Row:

@@ -17,10 +17,11 @@ from evenkeel.lake.record import read_cycles, read_rows
 from evenkeel.lake.record import recent_rows as module
 from evenkeel.lake.record.recent_rows import Recent
 from evenkeel.status import LakeStatus, read_status
-from evenkeel.status.attention import KINDS, URGENCY, StatusRows, attention, bounces, stale_after
+from evenkeel.status.attention import KINDS, MISCONFIGURED, URGENCY, StatusRows, attention, bounces, stale_after
 from evenkeel.status.gather import COURSE_CYCLES, gather_status
 from evenkeel.status.line import by_urgency, line_of, sparkline, stretches
 from evenkeel.status.rendering import as_json
+from evenkeel.validate.configuration_rules import CONFIGURATION_RULES
 from tests.lakes.plausible import broker_load, plausible_lake
 from tests.lakes.small_lake import SmallLake, moment
 from tests.lakes.urgent_lake import EVERY, HOT, XSS, UrgentLake, brokers, urgent_lake
@@ -75,8 +76,13 @@ def test_what_each_kind_says(status: LakeStatus) -> None:
     assert said["idle_broker"].text == "pulsar-3.prod:8080 owns no bundle."
     assert said["planner_set_aside"].text.startswith("Evenkeel's planner is set aside: 3 plans in a row brought less")
     assert said["held"].count == 3
+    assert said["misconfigured"].text == "1 of 2 isolation policies match no broker at all: port."
     assert said["paused"].text == "Paused by ada: broker upgrade."
     assert said["draining"].text.startswith("pulsar-2.prod:8080 is being emptied")
+
+
+def test_what_is_misconfigured_is_known_by_its_rules() -> None:
+    assert {each.rule.name for each in CONFIGURATION_RULES} == MISCONFIGURED
 
 
 def test_a_calm_cluster_needs_nothing(status: LakeStatus) -> None:

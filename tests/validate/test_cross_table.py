@@ -1,5 +1,6 @@
 """Each rule over several tables: what it lets pass, what it finds, and what it says."""
 
+import json
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -184,6 +185,10 @@ FIGURES: dict[str, tuple[int, float | None, float | None]] = {
     "loaded_topics_have_rates": (9, *NOTHING),
     "topic_sums_agree": (4, 0.0, 10.0),
     "broker_totals_agree": (3, 0.0, 10.0),
+    "namespaces_have_two_parts": (2, *NOTHING),
+    "policies_name_brokers": (0, *NOTHING),
+    "domains_name_brokers_once": (0, *NOTHING),
+    "groups_fit_domains": (0, *NOTHING),
 }
 """How many the rules check in a sound cluster with a broker's own bundle, what they measure, and their limits."""
 
@@ -349,6 +354,51 @@ def test_a_brokers_totals_are_compared_with_what_its_bundles_carry() -> None:
     )
     assert "the bundles' rates do not add up to the broker's own total" in found.sentence()
     assert "b1:8080: 3000.0 msg/s from its bundles, -5.0 msg/s by the broker." in found.sentence()
+
+
+OLD_FORM = "acme/use/ns1"
+
+
+def policy(*primary: str) -> dict[str, Any]:
+    return {"matched": {"namespaces": [["acme/web"]], "primary": [[*primary]], "secondary": []}}
+
+
+@pytest.mark.parametrize(
+    ("built", "rule", "sample"),
+    [
+        (
+            sound().topic(f"persistent://{OLD_FORM}/a", broker="b1:8080", namespace=OLD_FORM),
+            "namespaces_have_two_parts",
+            OLD_FORM,
+        ),
+        (
+            sound().policies(isolation_policies=json.dumps({"near": policy("b1"), "port": policy()})),
+            *("policies_name_brokers", "port"),
+        ),
+        (
+            sound().policies(failure_domains=[("d1", ["b1:8080", "b2:8080"]), ("d2", ["b2:8080"])]),
+            *("domains_name_brokers_once", "b2:8080"),
+        ),
+        (sound().policies(failure_domains=[("d1", ["b1:8080"] * 2)]), "domains_name_brokers_once", "b1:8080"),
+        (
+            sound().policies(anti_affinity_groups=[*((f"a/{n}", "large") for n in range(4)), ("a/5", "small")]),
+            *("groups_fit_domains", "large"),
+        ),
+        (
+            sound()
+            .settings(failureDomainsEnabled=True)
+            .policies(
+                anti_affinity_groups=[("a/1", "large"), ("a/2", "large"), ("a/3", "small")],
+                failure_domains=[("d1", ["b1:8080"]), ("empty", [])],
+            ),
+            *("groups_fit_domains", "large"),
+        ),
+    ],
+)
+def test_what_is_configured_in_vain_is_told_and_nothing_else(built: ClusterBuilder, rule: str, sample: str) -> None:
+    found = only(built, rule)
+    assert found.row()["sample"] == [sample]
+    assert found.rule.severity == "warn"
 
 
 def test_names_with_markup_quotes_and_great_length_are_shown_shortened_and_unchanged() -> None:

@@ -122,6 +122,13 @@ NEEDS: tuple[NeedMetric, ...] = (
         "planner_findings",
     ),
     _need(
+        "misconfigured",
+        "evenkeel_misconfigurations",
+        "rules",
+        "kinds of namespaces, isolation policies, failure domains or anti-affinity groups that cannot work",
+        "validation_results",
+    ),
+    _need(
         "held",
         "evenkeel_held_commands",
         "commands",

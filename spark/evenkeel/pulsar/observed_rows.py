@@ -193,7 +193,10 @@ def _namespace_row(view: SnapshotView, name: str) -> Row | None:
     known = _boundaries(bundles.value) or _boundaries((policies.value or {}).get("bundles"))
     if known is None:
         why = bundles.reason or "its answer holds no list of boundaries"
-        reason = f"the bundle boundaries of {name} are unknown ({why}); its topics belong to no bundle in this cycle"
+        old = ", as of any namespace tenant/cluster/namespace" if name.count("/") == 2 else ""
+        reason = (
+            f"the bundle boundaries of {name} are unknown{old} ({why}); its topics belong to no bundle in this cycle"
+        )
         body = None if bundles_answer is None else bundles_answer.body
         record = json.dumps(name, ensure_ascii=False) if body is None else body[:2_000]
         view.rejections.append(Rejection(NAMESPACES, f"namespace {name}", NO_BOUNDARIES, reason, record))
@@ -287,7 +290,7 @@ def _domains(view: SnapshotView) -> dict[str, list[str]] | None:
     domains = {}
     for name, body in sorted(reading.value.items()):
         members = body.get("brokers") if isinstance(body, dict) else None
-        domains[name] = sorted({str(member) for member in members}) if isinstance(members, list) else []
+        domains[name] = sorted(map(str, members)) if isinstance(members, list) else []
     return domains
 
 

@@ -50,10 +50,10 @@ class StatusRows:
     `attempts`: those that count, of the newest cycles, oldest first, at least one; manifests may lack columns that are
     not in `gather._LIGHT`. `newest`: the last of them with its writes and pauses. `broker_load`, `unload_decisions`,
     `guard_decisions` and `planner_findings`: rows of the newest cycle with decisions, as far as these rules name them.
-    `failed_checks`: of the newest cycle, violated rules of severity quarantine. `hung`: its rows of `broker_reports`
-    with that state. `harm`: commands that did harm, with the time it was seen and its kind. `moves`: unloads of the
-    last hour that were sent, oldest first. `pause`: the row of `controls` that pauses the cluster. `answered`: plans
-    that an operator answered. `answer_by`: until when the newest plan may be approved.
+    `failed_checks`: of the newest cycle, violated rules of severity quarantine, and those of what is configured.
+    `hung`: its rows of `broker_reports` with that state. `harm`: commands that did harm, with the time it was seen and
+    its kind. `moves`: unloads of the last hour that were sent, oldest first. `pause`: the row of `controls` that pauses
+    the cluster. `answered`: plans that an operator answered. `answer_by`: until when the newest plan may be approved.
     """
 
     cluster: str
@@ -242,8 +242,19 @@ def _withheld(rows: StatusRows, _: datetime) -> Finding | None:
 def _quarantined(rows: StatusRows, _: datetime) -> Finding | None:
     if rows.newest.status != "skipped":
         return None
-    number = max(len(rows.failed_checks), 1)
+    number = max(sum(row["severity"] == "quarantine" for row in rows.failed_checks), 1)
     return f"Left out of the newest cycle: {_ended(rows.newest.reason or 'no reason is on record')}", number
+
+
+MISCONFIGURED = frozenset(
+    {"namespaces_have_two_parts", "policies_name_brokers", "domains_name_brokers_once", "groups_fit_domains"}
+)
+"""Rules of `validation_results` on what is configured: `validate.configuration_rules`."""
+
+
+def _misconfigured(rows: StatusRows, _: datetime) -> Finding | None:
+    details = sorted(str(row["detail"]) for row in rows.failed_checks if row["rule"] in MISCONFIGURED)
+    return (details[0], len(details)) if details else None
 
 
 def _hung(rows: StatusRows, _: datetime) -> Finding | None:
@@ -356,6 +367,11 @@ KINDS: tuple[AttentionKind, ...] = (
         "planner_set_aside", "planner set aside", WARN, "planner_findings",
         "three plans of Evenkeel's planner in a row brought less than half of what they promised: for a day the "
         "strategy in force decides", _planner_set_aside,
+    ),
+    AttentionKind(
+        "misconfigured", "misconfigured", NOTE, "validation_results",
+        "namespaces of the old form, or an isolation policy, failure domain or anti-affinity group that cannot work",
+        _misconfigured,
     ),
     AttentionKind("held", "held back", NOTE, "cycles.held, guard_decisions", "guards held commands back", _held),
     AttentionKind("paused", "paused", NOTE, "controls", "an operator paused the cluster", _paused),

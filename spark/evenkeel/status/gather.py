@@ -29,6 +29,7 @@ from evenkeel.status.attention import (
     BOUNCE_SPAN,
     BROKEN_PROMISES_RULE,
     HARM_SPAN,
+    MISCONFIGURED,
     SOLE_BUNDLE_RULES,
     StatusRows,
     answer_by,
@@ -251,11 +252,10 @@ def _reads(
     import pyarrow.compute as pc
 
     each = [*decided.values()]
-    skipped = [attempt for attempt in readable.values() if attempt.status == "skipped"]
     waiting = [attempt for attempt in readable.values() if waits_for_approval(attempt)]
     acting = [attempt for attempt in readable.values() if attempt.mode != "dry_run"]
     rules = is_in("rule", sorted(SOLE_BUNDLE_RULES)) | is_in("strategy", [BY_DRAINING])
-    quarantine = is_in("severity", ["quarantine"]) & ~pc.field("passed")
+    broken_checks = (is_in("severity", ["quarantine"]) | is_in("rule", sorted(MISCONFIGURED))) & ~pc.field("passed")
     setting, broken = is_in("key", [AGE_KEY]), is_in("rule", [BROKEN_PROMISES_RULE])
 
     def written(attempts: Sequence[Attempt], table: str, columns: Sequence[str], where: Any = None) -> ByCluster:
@@ -267,7 +267,7 @@ def _reads(
         "guard_decisions": lambda: written(each, "guard_decisions", _GUARDS),
         "planner_findings": lambda: written(each, "planner_findings", _FINDINGS, broken),
         "validation_results": lambda: written(
-            skipped, "validation_results", ("rule", "severity", "passed"), quarantine
+            [*readable.values()], "validation_results", ("rule", "severity", "passed", "detail"), broken_checks
         ),
         "broker_reports": lambda: written([*readable.values()], "broker_reports", _REPORTS, is_in("state", ["hung"])),
         "settings": lambda: written(waiting, "settings", ("key", "value"), setting),

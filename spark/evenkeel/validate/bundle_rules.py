@@ -5,9 +5,12 @@ While a bundle moves, two brokers may claim it, and a split's parent may exist b
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
+from collections.abc import Mapping
 from itertools import pairwise
 from math import fsum
+from typing import TypeVar
 
 from evenkeel.errors import BadRange
 from evenkeel.model.bundles import HIGHEST_HASH, bundle_name, parse_range, validate_boundaries
@@ -67,7 +70,7 @@ def owners_are_known(facts: ClusterFacts) -> Found:
 def claimed_bundles_exist(facts: ClusterFacts) -> Found:
     """Check that claimed bundles are between boundaries in force."""
     known = known_bundles(facts)
-    claimed = {claim["bundle"] for claim in facts.claims if not is_brokers_own(claim["namespace"])}
+    claimed = {claim["bundle"] for claim in facts.claims if _is_listed(claim["namespace"])}
     missing = sorted(claimed - known)
     sentence = f"{len(missing)} of {len(claimed)} claimed bundles are not among the boundaries: {listing(missing)}."
     return Found(len(claimed), missing, sentence)
@@ -85,6 +88,19 @@ def known_bundles(facts: ClusterFacts) -> set[str]:
 def is_brokers_own(namespace: str) -> bool:
     """Return True for a heartbeat or SLA-monitor namespace, which is in no list of namespaces."""
     return is_heartbeat_or_sla(namespace) or is_heartbeat_or_sla(namespace, three_part=True)
+
+
+_OLD_FORM = re.compile(r"[-=:.\w]+/[-=:.\w]+/[-=:.\w]+")
+
+
+def is_old_form(namespace: str) -> bool:
+    """Return True for a namespace tenant/cluster/namespace of Pulsar 1."""
+    return _OLD_FORM.fullmatch(namespace) is not None and not is_brokers_own(namespace)
+
+
+def _is_listed(namespace: str) -> bool:
+    """Return True for a namespace that is in lists of namespaces, and has boundaries."""
+    return not is_brokers_own(namespace) and not is_old_form(namespace)
 
 
 def _claims_of_strangers(facts: ClusterFacts) -> list[Row]:
@@ -139,10 +155,10 @@ BUNDLE_RULES: tuple[CrossRule, ...] = (
 
 
 def unknown_namespaces(facts: ClusterFacts) -> list[str]:
-    """Return the namespaces that have topics and no boundaries, except brokers' own; their topics are rejected."""
+    """Return the namespaces that have topics and lack boundaries; their topics are rejected."""
     known = {row["namespace"] for row in facts.namespaces}
     shown = {row["namespace"] for row in facts.topics}
-    return sorted(name for name in shown - known if not is_brokers_own(name))
+    return sorted(filter(_is_listed, shown - known))
 
 
 def topics_have_a_namespace(facts: ClusterFacts) -> Found:
@@ -159,7 +175,7 @@ def shown_ranges_exist(facts: ClusterFacts) -> Found:
     shown = {
         bundle_name(row["namespace"], row["bundle_range"])
         for row in facts.topics
-        if row["bundle_range"] is not None and row["namespace"] not in unknown and not is_brokers_own(row["namespace"])
+        if row["bundle_range"] is not None and row["namespace"] not in unknown and _is_listed(row["namespace"])
     }
     missing = sorted(shown - known)
     many = f"{len(missing)} of {len(shown)} bundles"
@@ -225,9 +241,12 @@ def broker_totals_agree(facts: ClusterFacts) -> Found:
     return _compared(totals, sums, percent, slack, ("brokers", "bundles", "total"))
 
 
+_Key = TypeVar("_Key", bound=tuple[str, ...])
+
+
 def _compared(
-    own: dict[tuple[str, ...], float],
-    sums: dict[tuple[str, ...], float],
+    own: Mapping[_Key, float],
+    sums: Mapping[_Key, float],
     percent: float,
     slack: float,
     nouns: tuple[str, str, str],

@@ -47,7 +47,7 @@ _UNREAD = {
     "broker_reports": ("rest",),
     "namespace_bundles": ("policies",),
     "raw_answers": ("body", "location"),
-    "cluster_policies": ("isolation_policies", "configuration_differs"),
+    "cluster_policies": ("configuration_differs",),
 }
 AT = "_cycle_at"
 MOST_TOPICS = 1_000_000

@@ -17,6 +17,7 @@ from evenkeel.settings import Settings
 from evenkeel.spark.sql import is_one_of
 from evenkeel.validate.broker_rules import BROKER_RULES
 from evenkeel.validate.bundle_rules import BUNDLE_RULES, TOPIC_RULES, unknown_namespaces
+from evenkeel.validate.configuration_rules import CONFIGURATION_RULES
 from evenkeel.validate.facts import AT, ClusterFacts, Facts, Row, RowsOfCycles, by_row
 from evenkeel.validate.suites import (
     QUARANTINE,
@@ -274,7 +275,7 @@ def _finding(key: CycleKey, rule: ValidationRule, checked: int, offenders: Offen
 # Transient effects of a move only warn. A fault that cannot come from a move and affects the whole cluster's picture
 # quarantines. A fault of one record rejects that record.
 
-CROSS_RULES = (*BROKER_RULES, *BUNDLE_RULES, *TOPIC_RULES)
+CROSS_RULES = (*BROKER_RULES, *BUNDLE_RULES, *TOPIC_RULES, *CONFIGURATION_RULES)
 
 
 def check_cluster(facts: ClusterFacts) -> list[Finding]:

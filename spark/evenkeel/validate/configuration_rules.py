@@ -1,0 +1,89 @@
+"""Rules on what an operator configured: mistakes that Pulsar takes without a word, and that last until they are mended.
+
+All only warn; `evenkeel status` shows what is broken as long as it is (`status.attention.MISCONFIGURED`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any
+
+from evenkeel.validate.bundle_rules import is_old_form
+from evenkeel.validate.facts import ClusterFacts, CrossRule, rule
+from evenkeel.validate.suites import WARN, Found, listing
+
+
+def namespaces_have_two_parts(facts: ClusterFacts) -> Found:
+    """Check that no namespace with load has the form tenant/cluster/namespace of Pulsar 1 (refused by 4.2)."""
+    names = {row["namespace"] for rows in (facts.claims, facts.topics, facts.namespaces) for row in rows}
+    old = sorted(filter(is_old_form, names))
+    sentence = f"{len(old)} of {len(names)} namespaces are of the form tenant/cluster/namespace: {listing(old)}."
+    return Found(len(names), old, sentence)
+
+
+def policies_name_brokers(facts: ClusterFacts) -> Found:
+    """Check that each isolation policy matches a broker, by an expression that is primary or secondary."""
+    policies = json.loads(facts.policies.get("isolation_policies") or "{}")
+    matched = {name: body["matched"] for name, body in policies.items() if "matched" in body}
+    idle = sorted(name for name, of in matched.items() if not any(map(any, (of["primary"], of["secondary"]))))
+    sentence = f"{len(idle)} of {len(matched)} isolation policies match no broker at all: {listing(idle)}."
+    return Found(len(matched), idle if facts.listed else [], sentence)
+
+
+def domains_name_brokers_once(facts: ClusterFacts) -> Found:
+    """Check that failure domains name each broker once (FailureDomain: of several domains of a broker one counts)."""
+    domains = facts.policies.get("failure_domains") or {}
+    named = Counter(broker for _, brokers in _items(domains) for broker in brokers)
+    twice = sorted(broker for broker, times in named.items() if times > 1)
+    sentence = f"{len(twice)} of {len(named)} brokers of failure domains are named more than once: {listing(twice)}."
+    return Found(len(named), twice, sentence)
+
+
+def groups_fit_domains(facts: ClusterFacts) -> Found:
+    """Check that no anti-affinity group has more namespaces than there are domains, or brokers without domains."""
+    groups = Counter(group for _, group in _items(facts.policies.get("anti_affinity_groups") or {}))
+    domains = [name for name, brokers in _items(facts.policies.get("failure_domains") or {}) if brokers]
+    by_domain = facts.settings.failureDomainsEnabled and bool(domains)
+    places, noun = (len(domains), "failure domains") if by_domain else (len(set(facts.listed)), "brokers")
+    large = sorted(group for group, namespaces in groups.items() if namespaces > places)
+    sentence = f"{len(large)} of {len(groups)} anti-affinity groups have more namespaces than the {places} {noun}: "
+    return Found(len(groups), large, f"{sentence}{listing(large)}.")
+
+
+def _items(mapping: Any) -> list[tuple[str, Any]]:
+    """Return the entries of a map, which Arrow gives as a list of pairs."""
+    return [*(mapping.items() if isinstance(mapping, dict) else mapping)]
+
+
+CONFIGURATION_RULES: tuple[CrossRule, ...] = (
+    CrossRule(
+        rule(
+            *("namespaces_have_two_parts", "topic_stats", WARN),
+            "They are left out: the v2 admin API has no answer about them, and Pulsar 4.2 refuses them. Move their "
+            "topics to a namespace tenant/namespace.",
+        ),
+        namespaces_have_two_parts,
+    ),
+    CrossRule(
+        rule(
+            *("policies_name_brokers", "cluster_policies", WARN),
+            "An expression has to match a broker's whole host name, without port: `pulsar-1.*`, not `pulsar-1:8080`.",
+        ),
+        policies_name_brokers,
+    ),
+    CrossRule(
+        rule(
+            *("domains_name_brokers_once", "cluster_policies", WARN),
+            "Leave each broker in one domain: `pulsar-admin clusters update-failure-domain`.",
+        ),
+        domains_name_brokers_once,
+    ),
+    CrossRule(
+        rule(
+            *("groups_fit_domains", "cluster_policies", WARN),
+            "Some of its namespaces share a place in any plan: make the group smaller, or add domains or brokers.",
+        ),
+        groups_fit_domains,
+    ),
+)
