@@ -147,7 +147,17 @@ BAD |= {
 }
 BAD |= {
     f"{command} --lake {{lake}} --cluster lap": "Did you mean 'lab'?"
-    for command in ("verify", "replay", "simulate", "heat", "report", "explain b1:1", "status", "wish unload acme/a")
+    for command in (
+        "verify",
+        "replay",
+        "simulate",
+        "heat",
+        "report",
+        "explain b1:1",
+        "status",
+        "wish unload acme/a",
+        "wish list",
+    )
 } | {"watch lap --lake {lake}": "Did you mean 'lab'?"}
 
 

@@ -61,15 +61,19 @@ def run(given: argparse.Namespace) -> int:
             print(json.dumps(keys, indent=1, default=sorted))
         elif keys:
             print("\n".join(_entry(key) for key in keys))
-        else:
-            print(f"evenkeel: no key contains {given.match!r}: {nearest(given.match)}", file=sys.stderr)
-        return 0 if keys else 1
+        return 0 if keys else _nothing_like(given.match)
     from evenkeel.explain.settings_in_force import read_settings_in_force
 
     in_force = read_settings_in_force(given.lake, given.cluster)
     chosen = [setting for setting in in_force.settings if _is_wanted(setting, given)]
     print(_as_json(in_force, chosen) if given.json else _as_text(in_force, chosen))
-    return 0 if chosen else 1
+    return 0 if chosen else _nothing_like(given.match)
+
+
+def _nothing_like(match: str) -> int:
+    if match:
+        print(f"evenkeel: no key contains {match!r}: {nearest(match)}", file=sys.stderr)
+    return 1
 
 
 def _entry(key: dict[str, Any]) -> str:

@@ -182,9 +182,13 @@ def _moment(text: str | None) -> str:
     return utc_text(at)
 
 
+_AFTER_FIRST = "A new cluster takes wishes after its first cycle"
+
+
 def run_list(given: argparse.Namespace) -> int:
     """Print the manual requests, oldest first."""
-
+    if given.cluster:
+        known_record(given.lake, given.cluster, _AFTER_FIRST)
     wishes = read_wishes(given.lake, cluster=given.cluster)
     ended = ended_drains(wishes)
     courses = [_progress(given.lake, wish, ended) if wish["kind"] == DRAIN else "" for wish in wishes]
@@ -286,7 +290,7 @@ def demand_known(lake: str, wish: Mapping[str, Any]) -> None:
     The newest cycle up to the wish's time has the names; what it could not observe is not compared. An end of a drain
     may name a broker that is gone.
     """
-    record = known_record(lake, wish["cluster"], "A new cluster takes wishes after its first cycle")
+    record = known_record(lake, wish["cluster"], _AFTER_FIRST)
     seen = record.in_force(wish["cluster"], datetime.fromisoformat(wish["made_at"]))
     if seen is None:
         return
