@@ -106,6 +106,9 @@ def test_filters_remove_in_pulsars_order_and_say_so() -> None:
     assert removed(place(load(0.1, 0.9), policies=group, owners={"b1:8080": [f"t/m/{RANGE}"]})) == {
         "b1:8080": "anti_affinity"
     }
+    halves = {"b1:8080": ["t/m/0x00000000_0x40000000", "t/m/0x40000000_0x80000000"], "b2:8080": [f"t/m/{RANGE}"]}
+    fewer_bundles = place(load(0.1, 0.9), policies=group, owners=halves)
+    assert removed(fewer_bundles) == {"b1:8080": "anti_affinity"}, "its bundles count, not its namespaces"
 
 
 @pytest.mark.parametrize(("topics", "left"), [(49_999, 2), (50_000, 1)])
