@@ -46,7 +46,7 @@ _PAIRS: tuple[tuple[type, type], ...] = (
     (ast.And, ast.Or), (ast.Add, ast.Sub), (ast.Mult, ast.Div),
 )  # fmt: skip
 EXCHANGED = dict(_PAIRS) | {two: one for one, two in _PAIRS}
-SYMMETRIC = {"min", "max", "minimum", "maximum", "isclose"}
+SYMMETRIC = {"min", "max", "minimum", "maximum", "isclose", "overlaps"}
 KEPT = (ast.Raise, ast.Assert, ast.JoinedStr, ast.Import, ast.ImportFrom, ast.arguments)
 """Messages, assertions, imports and parameters stay as they are."""
 
