@@ -9,6 +9,7 @@ import random
 import struct
 import zlib
 from collections.abc import Callable, Iterable
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -189,6 +190,32 @@ def test_sums_in_python_are_those_of_spark_to_the_bit(spark: SparkSession) -> No
     assert [bits(x) for x in exact_sums(groups.values())] == [bits(exact_sum(own)) for own in groups.values()]
     # The binary values' own sums differ, so that the test can fail.
     assert any(bits(sum(own)) != bits(theirs[n]) for n, own in groups.items() if own and n < 10_000)
+
+
+@pytest.mark.parametrize(
+    ("figure", "exactly"),
+    [
+        pytest.param(0.1, "0.1", id="what Python writes"),
+        pytest.param(9e-20, "0", id="nothing at 18 decimals"),
+        pytest.param(-1.1e-19, "0", id="rounded to nothing"),
+        pytest.param(5e-19, "1e-18", id="half a step is rounded up"),
+        pytest.param(0.012345678901234567, "0.012345678901234567", id="18 decimals"),
+        pytest.param(0.0012345678901234567, "0.001234567890123457", id="19 decimals"),
+        pytest.param(-(2.0**-30), "-0.000000000931322575", id="a power of two"),
+        pytest.param(2.0**53, "9007199254740992", id="the least large whole number"),
+        pytest.param(2.0**57 + 32, "144115188075855904", id="a large whole number with all its digits"),
+        pytest.param(-(2.0**58 + 64), "-288230376151711810", id="a large whole number without its last digit"),
+        pytest.param(2.0**60, "1152921504606846980", id="a large power of two without its last digit"),
+        pytest.param(2.0**61 + 512, "2305843009213694500", id="a large whole number without its last two digits"),
+        pytest.param(2.0**63, "9223372036854776000", id="beyond Java's whole numbers"),
+    ],
+)
+def test_a_figure_counts_as_the_decimal_that_java_writes(figure: float, exactly: str) -> None:
+    """Without its billions, which are exact in any case, each digit shows."""
+    billions = int(Decimal(exactly) / 10**9) * 10**9
+    rest = float(Decimal(exactly) - billions)
+    assert exact_sum([figure, -float(billions)]) == rest
+    assert exact_sums([[figure, None, -float(billions)]] * 50) == [rest] * 50
 
 
 @given(st.lists(st.lists(st.none() | st.floats()), max_size=5), st.integers(0, 2**32))

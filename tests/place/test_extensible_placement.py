@@ -90,7 +90,8 @@ def test_being_exactly_so_far_below_the_mean_is_enough() -> None:
 def test_a_broker_without_load_data_is_drawn_only_where_nobody_is_preferred() -> None:
     assert place(load(None, 0.1, 0.9)).best == ("b2:8080",)
     assert place(load(None, 0.5, 0.5)).best == ("b1:8080", "b2:8080", "b3:8080")
-    assert place(load(None, None)).best == ("b1:8080", "b2:8080")
+    unknown = place(load(None, None))
+    assert (unknown.best, unknown.considered.rule) == (("b1:8080", "b2:8080"), "none_well_below_mean_load")
 
 
 def test_filters_remove_in_pulsars_order_and_say_so() -> None:
@@ -106,6 +107,9 @@ def test_filters_remove_in_pulsars_order_and_say_so() -> None:
     assert removed(place(load(0.1, 0.9), policies=group, owners={"b1:8080": [f"t/m/{RANGE}"]})) == {
         "b1:8080": "anti_affinity"
     }
+    halves = {"b1:8080": ["t/m/0x00000000_0x40000000", "t/m/0x40000000_0x80000000"], "b2:8080": [f"t/m/{RANGE}"]}
+    fewer_bundles = place(load(0.1, 0.9), policies=group, owners=halves)
+    assert removed(fewer_bundles) == {"b1:8080": "anti_affinity"}, "its bundles count, not its namespaces"
 
 
 @pytest.mark.parametrize(("topics", "left"), [(49_999, 2), (50_000, 1)])
@@ -140,5 +144,6 @@ def test_excluded_namespaces_are_placed_in_turns_and_brokers_own_at_home() -> No
     names = [f"t/n/0x{n:08x}_0x{n + 1:08x}" for n in range(3)]
     assert [one.destination for one in around.place(names)] == ["b1:8080", "b2:8080", "b1:8080"]
     assert around.turn.count == 3
+    assert around.assign(names[0]).considered.numbers == {"candidates": 2, "best": 1, "removed": 0}
     assert place(load(0.1, 0.9), f"pulsar/b2:8080/{RANGE}").destination == "b2:8080"
     assert place(load(0.1, 0.9), f"sla-monitor/b7:8080/{RANGE}").destination is None

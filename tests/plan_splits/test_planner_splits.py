@@ -209,8 +209,10 @@ def test_topics_are_read_of_bundles_with_a_fair_part_of_their_brokers_bytes_or_m
     chatty = [bundle(3, "b1:8080", 0.0, used_msg_rate_in=500.0), bundle(4, "b1:8080", 0.0, used_msg_rate_in=1.0)]
     idle = [bundle(n, "b2:8080") for n in (5, 6)]
     sole = [bundle(7, "b3:8080", 0.0, used_msg_throughput_in=MIB, topics=1), bundle(8, None, 9 * MIB)]
-    found = bundles_of_any_wish(rows([], [*busy, *chatty, *idle, *sole], cycle=[cycle(evenkeelPlanner="on")]))
-    assert found == {one["bundle"]: "b1:8080" for one in (busy[0], busy[1], chatty[0])}
+    slow = [bundle(9, "b4:8080", 0.0, used_msg_throughput_in=0.5), bundle(10, "b5:8080", 0.0, used_msg_rate_in=0.5)]
+    sole += [bundle(11, "b5:8080", 1.0, topics=None)]
+    found = bundles_of_any_wish(rows([], [*busy, *chatty, *idle, *sole, *slow], cycle=[cycle(evenkeelPlanner="on")]))
+    assert found == {one["bundle"]: one["owner"] for one in (busy[0], busy[1], chatty[0], *slow)}
 
 
 def test_the_view_has_each_act_and_split_in_its_place() -> None:

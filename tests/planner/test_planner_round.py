@@ -256,6 +256,14 @@ def test_a_busy_bundle_without_samples_counts_by_its_latest_figures() -> None:
     assert max(one.average.traffic for one in view.bundles) == 14 * MIB
 
 
+def test_unknown_counts_of_a_bundle_are_none_at_all() -> None:
+    known = uneven()["bundle_load"][0]
+    counts = ({}, {"consumers": None}, {"producers": None}, {"consumers": None, "producers": None, "topics": None})
+    found = uneven() | {"bundle_load": [known | {"consumers": 3, "producers": 4, "topics": 5} | one for one in counts]}
+    bundles = view_of(found, reading.settings_of(found))[0].bundles
+    assert [(one.sessions, one.topics) for one in bundles] == [(7.0, 5), (4.0, 5), (3.0, 5), (0.0, 0)]
+
+
 @pytest.mark.parametrize("manager", ["modular", "extensible"])
 def test_a_bundle_of_a_group_goes_where_the_group_has_least(manager: str) -> None:
     name = {"modular": "ModularLoadManagerImpl", "extensible": "ExtensibleLoadManagerImpl"}[manager]
@@ -515,8 +523,9 @@ def test_bundles_without_owner_are_placed_by_the_plan_and_need_no_command() -> N
 def test_what_cannot_be_planned_has_a_reason(
     reports: list[dict[str, Any]], bundles: list[dict[str, Any]], rule: str
 ) -> None:
-    made = planner_round.decide(KEY, tables(reports, bundles))["planner_targets"]
-    assert [row["rule"] for row in made if row["subject_kind"] == "cluster"] == [rule]
+    made = decided(tables(reports, bundles))
+    assert rule_of_cluster(made.rows) == rule
+    assert made.plan.figures["shedder"] == ("ThresholdShedder" if rule == "nothing_known" else "Planner")
 
 
 def test_a_broker_that_has_measured_nothing_yet_is_not_idle() -> None:

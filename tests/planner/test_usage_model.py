@@ -180,6 +180,9 @@ def test_each_budget_has_its_limit_and_wishes_come_first() -> None:
     budget.take("b4", "b2", 1.0)
     budget.take("b5", "b3", 1.0)
     assert budget.full([("b6", "b4", 0.0)]) == PER_CYCLE
+    received = CycleBudget(Spent(), 100.0, Settings().with_values({TO_BROKER: 1}))
+    received.take("b4", "b2", 1.0)
+    assert [received.full([("b5", target, 1.0)]) for target in ("b2", "b3")] == [TO_BROKER, ""]
     assert not budget.may_go_alone()
     assert CycleBudget(Spent(), 100.0, Settings()).may_go_alone()
     off = CycleBudget(spent, 100.0, Settings().with_values({"evenkeelGuardsEnabled": False}))

@@ -122,6 +122,8 @@ HELD: list[tuple[str, Situation, dict[str, Any], str]] = [
      "the report of b1:8080 is 25 minutes old, and the limit is 20 minutes."),
     ("traffic_unknown", situation(unload(1, traffic=None)), {},
      "its traffic is not known, so no budget can be checked for it."),
+    *(("traffic_unknown", situation(unload(1, traffic=None)), {key: 100.0}, "its traffic is not known, so")
+      for key in ("evenkeelMaxMovedTrafficPercent", "evenkeelMaxBundleTrafficPercent")),
     ("returns", situation(unload(1, traffic=30.0), moves=[moved(1, B2, minutes=12)]), {},
      "would be unloaded from b1:8080 to b2:8080 and is held back: it left b2:8080 12 minutes ago; moving it back needs "
      "a gain of 10 points, this is 3."),

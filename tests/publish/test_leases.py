@@ -174,4 +174,5 @@ def test_a_clock_that_jumps_makes_nobody_wait_longer_than_one_request(
     assert [one["command_id"] for one in left] == asked == ["c1"]
     assert clock.now - 1000.0 <= TIMING.longest_request_s + 1
     if skew >= timedelta(0):
-        assert clock.now - 1000.0 >= TIMING.longest_request_s - 1, "a request may still be under way"
+        short = 0.001 if skew else 1  # without skew the time that this test takes is no part of the wait
+        assert clock.now - 1000.0 >= TIMING.longest_request_s - short, "a request may still be under way"

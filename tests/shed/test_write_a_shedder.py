@@ -9,6 +9,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from evenkeel.model.load import BundleStats
+from evenkeel.shed import try_shedder
 from evenkeel.shed.shedder import ModularShedder
 from tests.cycle.clusters import Cluster, clusters
 from tests.shed.shedder_checks import check
@@ -29,6 +31,13 @@ def test_the_trial_prints_what_the_page_shows() -> None:
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         exec(compile(TRIAL, str(PAGE), "exec"), module())
     assert printed.getvalue() == shown
+
+
+def test_a_broker_of_a_trial_has_one_topic_in_each_bundle_and_the_sums_of_its_bundles() -> None:
+    one, two = "t/n/0x00000000_0x80000000", "t/n/0x80000000_0xffffffff"
+    report = try_shedder.broker("b1:8080", 50.0, {one: (1.0, 2.0), two: (3.0, 5.0)})
+    assert report.stats[one] == BundleStats(topics=1, msg_rate_in=1.0, msg_throughput_in=2.0)
+    assert (report.topics, report.msg_rate_in, report.msg_throughput_in, {*report.bundles}) == (2, 4.0, 7.0, {one, two})
 
 
 def test_the_tests_of_the_page_pass_and_are_two() -> None:

@@ -89,8 +89,10 @@ def test_a_last_line_that_is_no_checkpoint_of_the_log_is_told(tmp_path: Path, li
     assert path.read_bytes() == before
 
 
-@pytest.mark.parametrize(("beside", "is_read"), [([1], True), ([[1]], False)])
-def test_a_line_nested_deeper_than_two_is_not_read(tmp_path: Path, beside: list[object], is_read: bool) -> None:
+@pytest.mark.parametrize(("beside", "is_read"), [([1], True), ([[1]], False), ([1] * 94, True), ([1] * 95, False)])
+def test_a_line_nested_deeper_than_two_or_of_over_a_hundred_values_is_not_read(
+    tmp_path: Path, beside: list[object], is_read: bool
+) -> None:
     path, log = tmp_path / "c", log_of(entries_of(5))
     appended(file_at(path), log)
     line = json.loads(path.read_bytes())

@@ -326,8 +326,9 @@ def test_clusters_without_usable_brokers_are_quarantined() -> None:
 
 def test_topic_sum_must_miss_both_tolerances_to_warn() -> None:
     def apart(rate: float, own: float) -> dict[str, Finding]:
-        built = cluster(brokers=1).namespace("t/n").topic("persistent://t/n/a", broker="b1:8080", msg_rate_in=rate)
-        rates = {"msg_rate_in": own, "msg_rate_out": 0.0}
+        shown = {"msg_rate_in": rate * 0.75, "msg_rate_out": rate * 0.25}
+        built = cluster(brokers=1).namespace("t/n").topic("persistent://t/n/a", broker="b1:8080", **shown)
+        rates = {"msg_rate_in": own * 0.25, "msg_rate_out": own * 0.75}
         built.owner(f"t/n/{WHOLE}", None).bundle(f"t/n/{WHOLE}", "b1:8080", is_owned=True, is_reported=True, **rates)
         return failed(built)
 
@@ -337,6 +338,10 @@ def test_topic_sum_must_miss_both_tolerances_to_warn() -> None:
     assert (found.row()["rule"], found.row()["measured"]) == ("topic_sums_agree", 2_000.0)
     assert "In 1 of 1 bundles the topics' rates do not add up" in found.sentence()
     assert f"t/n/{WHOLE} on b1:8080: 1000.0 msg/s from its topics, 3000.0 msg/s by the broker." in found.sentence()
+    without_topics = (
+        cluster(brokers=1).namespace("t/n").bundle(f"t/n/{WHOLE}", "b1:8080", msg_rate_in=7.0, msg_rate_out=4.0)
+    )
+    assert only(without_topics, "topic_sums_agree").row()["measured"] == 11.0
 
 
 def test_a_brokers_totals_are_compared_with_what_its_bundles_carry() -> None:

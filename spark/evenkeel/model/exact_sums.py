@@ -1,16 +1,15 @@
 """Sums of doubles that do not depend on their order: exactly the bits of `spark.sql.exact_sum`, without Spark.
 
 Each figure is taken as the exact decimal that Java writes for it, at 18 decimals, added without rounding and made a
-double once. Java (up to 18) writes the shortest decimal that reads back as the double, as Python does. There are two
-exceptions. For powers of two it takes too narrow a range. Of whole numbers beyond 2^53 it cuts off too few digits.
+double once. Java (up to 18) writes the shortest decimal that reads back as the double, as Python does, except that of
+whole numbers beyond 2^53 it cuts off too few digits. No power of two, whose range Java takes too narrow, shows it here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Context, Decimal
+from decimal import ROUND_HALF_UP, Context, Decimal
 from itertools import accumulate, chain
-from math import frexp, ldexp
 
 _BEYOND = 1e20
 """Bound of a figure, or a sum: 38 digits, of which 18 are decimals, cannot hold it."""
@@ -18,15 +17,11 @@ _BEYOND = 1e20
 _EXACT = Context(prec=60)
 _DECIMALS = 18
 _STEP = Decimal("1e-18")
-_NOTHING = 1e-19
-"""A figure below it is 0 at 18 decimals."""
 _MANY_DECIMALS = 0.01
 """A double below it may have more than 18 decimals; it has 17 digits at most."""
 
 _WHOLE, _LONG = 2.0**53, 2.0**63
-"""Below the first, and from `_MANY_DECIMALS` on, Java writes what Python does, except for powers of two."""
-_POWER_OF_TWO = 0.5
-"""The mantissa that `frexp` gives for a power of two."""
+"""From the first on, below the second, Java writes other whole numbers than Python does."""
 _WORTH_ARROW = 100
 _A_UNIT = 10**_DECIMALS
 _MOST_STEPS = int(_BEYOND) * _A_UNIT
@@ -84,31 +79,13 @@ def _totals(groups: Sequence[Sequence[float]]) -> list[float | None]:
 
 def _exact(figure: float) -> Decimal:
     size = abs(figure)
-    if size < _NOTHING:
-        return Decimal(0)
-    mantissa, exponent = frexp(size)
-    if mantissa == _POWER_OF_TWO:
-        exact = _of_a_power_of_two(size, exponent - 1).copy_sign(Decimal(figure))
-    elif _WHOLE <= size < _LONG:
-        exact = _of_a_large_whole(int(size), exponent - 1).copy_sign(Decimal(figure))
-    else:
-        exact = Decimal(repr(figure))
+    if _WHOLE <= size < _LONG:
+        return _of_a_large_whole(int(size)).copy_sign(Decimal(figure))
+    exact = Decimal(repr(figure))
     return exact if size >= _MANY_DECIMALS else exact.quantize(_STEP, ROUND_HALF_UP, _EXACT)
 
 
-def _of_a_power_of_two(size: float, exponent: int) -> Decimal:
-    """Return the shortest decimal within half the distance to the double below, which is half that to the one above."""
-    if _WHOLE <= size < _LONG:
-        return _of_a_large_whole(int(size), exponent)
-    exact, within = Decimal(size), Decimal(ldexp(1.0, exponent - 54))
-    digits, shortest = 0, Decimal(0)
-    while not abs(shortest - exact) < within:
-        digits += 1
-        shortest = Context(prec=digits, rounding=ROUND_HALF_EVEN).create_decimal(exact)
-    return shortest
-
-
-def _of_a_large_whole(size: int, exponent: int) -> Decimal:
+def _of_a_large_whole(size: int) -> Decimal:
     """Return the number rounded half up to a power of ten that is below the distance of doubles of this size."""
-    step = 10 ** (0 if exponent < 58 else 1 if exponent < 61 else 2)
+    step = 1 if size < 2**58 else 10 if size < 2**61 else 100
     return Decimal((size + step // 2) // step * step)

@@ -64,7 +64,7 @@ def test_a_planned_broker_that_is_no_candidate_is_replaced_in_5_0_never_by_the_s
 
 def test_in_5_0_an_overloaded_plan_gives_way_to_a_healthy_broker_if_there_is_one() -> None:
     """Exactly at the threshold of 85 % is healthy."""
-    hot = {"b1:1": 50.0, "b2:1": 86.0, "b3:1": 85.0, "b4:1": 84.0}
+    hot = {"b1:1": 50.0, "b2:1": 85.5, "b3:1": 85.0, "b4:1": 84.0}
     around = placing("5.0", cpu=hot)
     around.plan({ONE: "b2:1"})
     turned = around.place_shed(ONE, "b1:1")

@@ -81,6 +81,9 @@ def test_the_low_threshold_resets_the_count_of_the_high_one() -> None:
     first = avg(large, {}).state
     assert first == {"low_hits": {"b1:1": 1.0, "b2:1": 1.0}, "high_hits": {"b1:1": 1.0, "b2:1": 1.0}}
     assert avg(small, first).state == {"low_hits": {"b1:1": 2.0, "b2:1": 2.0}, "high_hits": {}}
+    high_at_once = avg(small, {}, loadBalancerAvgShedderHitCountHighThreshold=1)
+    (busy,) = (row for row in high_at_once.considered if row.rule == "too_few_hits")
+    assert (busy.measured, busy.numbers["low_hits"], busy.numbers["high_hits"]) == (1.0, 1.0, 0.0)
 
 
 def test_a_broker_takes_its_count_along_into_another_pair() -> None:

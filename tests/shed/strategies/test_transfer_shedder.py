@@ -301,13 +301,14 @@ def test_half_the_difference_goes_and_not_more() -> None:
     assert first_left.measured == pytest.approx(45 * MIB)
 
 
+def listed(namespace: str, *weights: float) -> tuple[TopBundle, ...]:
+    """Bundles of these MiB/s."""
+    stats = [BundleStats(msg_throughput_in=weight * MIB) for weight in weights]
+    return tuple(TopBundle(f"t/{namespace}/0x{n:08x}_0x{n + 1:08x}", one) for n, one in enumerate(stats))
+
+
 def test_a_heavy_bundle_goes_in_exchange_for_lighter_ones() -> None:
     load = cluster(0.9, 0.1)
-
-    def listed(namespace: str, *weights: float) -> tuple[TopBundle, ...]:
-        stats = [BundleStats(msg_throughput_in=weight * MIB) for weight in weights]
-        return tuple(TopBundle(f"t/{namespace}/0x{n:08x}_0x{n + 1:08x}", one) for n, one in enumerate(stats))
-
     load = replace(load, top_bundles={"b1:8080": listed("n0", 45, 45), "b2:8080": listed("n1", 5, 6)})
     made = shed(load)
     assert [(one.bundle[:4], one.source, one.destination) for one in made.transfers] == [
@@ -317,14 +318,15 @@ def test_a_heavy_bundle_goes_in_exchange_for_lighter_ones() -> None:
     assert {row.rule for row in made.considered if row.outcome == "unload"} >= {"with_swap", "swapped_back"}
     freeing = shed(load, AT_ONCE.with_values({"loadBalancerTransferEnabled": False}))
     assert freeing.transfers == ()
+    as_much_as_the_giver_had = {"b1:8080": listed("n0", 85, 85), "b2:8080": listed("n1", 5, 40, 10)}
+    made = shed(replace(load, top_bundles=as_much_as_the_giver_had))
+    assert [one.bundle[-1] for one in made.transfers if one.source == "b2:8080"] == ["2", "3"], (
+        "the first brings nothing"
+    )
 
 
 @pytest.mark.parametrize("debug", [True, False])
 def test_bundles_that_came_back_count_in_the_next_exchange_in_debug_mode_alone(debug: bool) -> None:
-    def listed(namespace: str, *weights: float) -> tuple[TopBundle, ...]:
-        stats = [BundleStats(msg_throughput_in=weight * MIB) for weight in weights]
-        return tuple(TopBundle(f"t/{namespace}/0x{n:08x}_0x{n + 1:08x}", one) for n, one in enumerate(stats))
-
     load = cluster(0.9, 0.1)
     load = replace(load, top_bundles={"b1:8080": listed("n0", 10, 45, 45, 60), "b2:8080": listed("n1", 20, 20, 20)})
     made = shed(load, AT_ONCE.with_values({"loadBalancerDebugModeEnabled": debug}))
@@ -335,11 +337,6 @@ def test_bundles_that_came_back_count_in_the_next_exchange_in_debug_mode_alone(d
 
 def test_a_bundle_that_a_wish_takes_away_is_no_half_of_a_swap() -> None:
     load = cluster(0.9, 0.1)
-
-    def listed(namespace: str, *weights: float) -> tuple[TopBundle, ...]:
-        stats = [BundleStats(msg_throughput_in=weight * MIB) for weight in weights]
-        return tuple(TopBundle(f"t/{namespace}/0x{n:08x}_0x{n + 1:08x}", one) for n, one in enumerate(stats))
-
     given, back = listed("n0", 45, 46, 47), listed("n1", 5, 6)
     load = replace(load, top_bundles={"b1:8080": given, "b2:8080": back})
     assert {one.bundle for one in shed(load).transfers} == {given[0].bundle, back[0].bundle}
