@@ -124,7 +124,9 @@ def heat_picture(lake: str, cluster: str | None = None, **words: str | None) -> 
         asked = heat_request(record, chosen, **words)
         picture = made_picture(asked)
     except (NoLake, NoSuchCycle) as error:
-        return _failed(404, "Nothing on record", str(error), first_steps() if isinstance(error, NoLake) else ())
+        is_missing = isinstance(error, NoLake)
+        failed = _failed(404, "Nothing on record", str(error), first_steps() if is_missing else ())
+        return replace(failed, missing=str(error) if is_missing else "")
     except BadInput as error:
         to_come = isinstance(error, HeatNotBuilt)
         return _failed(404 if to_come else 400, "No picture", str(error), not_built() if to_come else ())

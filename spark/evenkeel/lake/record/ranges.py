@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from evenkeel.errors import NoSuchCycle
+from evenkeel.handover import RECORDING
 from evenkeel.lake.record.attempts import Attempt, are_told_apart_by_commands, attempts_of, plans_of, trusted
 from evenkeel.lake.record.known_files import FIRST_MOMENT, LAST_MOMENT, KnownFiles
 from evenkeel.lake.record.tables import (
@@ -26,7 +27,7 @@ from evenkeel.lake.record.tables import (
     open_table,
     text,
 )
-from evenkeel.times import time_given
+from evenkeel.times import borne_out, time_given
 
 _LINK = (
     *("sequence", "row_kind", "cycle_at", "attempt_id", "attempt"),
@@ -194,6 +195,17 @@ class Record:
             if cycles:
                 return cycles[0]
             at = until + ROUNDING
+
+    def superseding(self, cluster: str, at: datetime, source: str | None) -> datetime | None:
+        """Return the newest cycle that makes plans of the cycle at `at` void, as *publish* has it; None without one.
+
+        `source`: of that cycle. Backfills do not count, nor cycles over a recording unless it is one itself.
+        """
+        counts = text("kind") != "backfill"
+        if source != RECORDING:
+            counts &= text("source") != RECORDING
+        newest = borne_out([at, *self.moments(cluster, counts, first=at).to_pylist()])
+        return newest if newest is not None and newest > at else None
 
     def rows(
         self,
