@@ -151,8 +151,6 @@ def test_a_plan_that_waits_says_what_it_costs_and_where_airflow_asks(
     )
     assert "data-question" not in page.get("/cycle", params={"cluster": "calm-a", "at": "latest"}).text
     assert "This plan waits for an answer" in text
-    box = shown(re.findall(r'<section class="approval".*?</section>', text, re.DOTALL)[0])
-    assert "It is to bring the busiest broker from 1.72 to 1.34 times the mean, and moves 12 % of the cluster's" in box
 
     answered = {"plan_id": "approval-plan", "answer": "approved_without_splits", "by": "jo", "note": "<b>night</b>"}
     SmallLake(lake).append("approvals", [{"cluster": "approval", "at": moment("2026-11-21T08:31:00"), **answered}])
@@ -166,6 +164,10 @@ def test_a_plan_that_a_newer_cycle_supersedes_takes_no_answer(tmp_path: Path, mo
     page, asked = desk_client(made.root, monkeypatch), {"cluster": OPEN, "at": made.at.isoformat()}
     text = page.get("/cycle", params=asked).text
     assert 'id="approval"' in text
+    benefit = (
+        "It is to bring the busiest broker from 1.58 to 1.12 times the mean, and moves 66.7 % of the cluster's traffic."
+    )
+    assert benefit in shown(text)
     for bundle in MOVED:
         assert f"{bundle}: pulsar-1.prod:8080 → pulsar-3.prod:8080" in shown(text)
     made.lake.add(OPEN, made.at + timedelta(minutes=5), {}, plan_id="0" * 64, kind="backfill")
