@@ -127,6 +127,17 @@ class Record:
         moments = pc.unique(self._table_of("cycles", cluster, (first, last), condition, ["cycle_at"])[0])
         return moments.take(pc.sort_indices(moments))
 
+    def changes(self, cluster: str, column: str, first: datetime, last: datetime) -> list[tuple[datetime, datetime]]:
+        """Return each two neighbouring decided cycles from `first` to `last` whose plans differ in a column."""
+        import numpy as np
+
+        decided = (text("row_kind") == "planned") & ~is_in("status", ["skipped", "failed"]) & text(column).is_valid()
+        table = self._table_of("cycles", cluster, (first, last), decided, ["cycle_at", "sequence", column])
+        table = table.sort_by([("cycle_at", "ascending"), ("sequence", "ascending")])
+        values = table.column(column).combine_chunks().dictionary_encode().indices.to_numpy()
+        moments = table.column("cycle_at")
+        return [(moments[n].as_py(), moments[n + 1].as_py()) for n in np.flatnonzero(values[1:] != values[:-1])]
+
     def listing(self, cluster: str, first: datetime, last: datetime, beginning: str) -> list[Attempt]:
         """Return the attempts that list a write whose id begins so."""
         import pyarrow as pa
