@@ -114,7 +114,7 @@ def test_the_question_shows_the_plan_and_waits_for_an_answer(
     asking = PlanApproval(task_id="approve")
     with pytest.raises(TaskAwaitingInput) as raised:
         asking.execute({"ti": runs, "task_instance": runs, "params": params()} | {"task_instance": _WithId()})
-    assert raised.value.timeout == timedelta(minutes=1), "then it looks if the plan may still be carried out"
+    assert raised.value.timeout == timedelta(minutes=5), "then it looks if the plan may still be carried out"
     assert asking.subject == "Carry out the plan of east?"
     assert PLAN in str(asking.body)
     assert "triggered by olga" in str(asking.body)
@@ -189,12 +189,12 @@ def looked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     return look
 
 
-def test_an_open_question_looks_each_minute_and_waits_on(looked: Any) -> None:
+def test_an_open_question_looks_every_five_minutes_and_waits_on(looked: Any) -> None:
     question = Question()
     for newer in ((), ("backfill",)):
         with pytest.raises(TaskAwaitingInput) as raised:
             looked(question, TIMEOUT, *newer)
-        assert (raised.value.timeout, raised.value.method_name) == (timedelta(minutes=1), "execute_complete")
+        assert (raised.value.timeout, raised.value.method_name) == (timedelta(minutes=5), "execute_complete")
     assert not question.detail.response_received
 
 

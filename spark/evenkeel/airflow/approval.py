@@ -39,8 +39,8 @@ MOST_REASON = 500
 IN_TIME, SUPERSEDED = "no one answered in time", "superseded: "
 APPROVERS_VARIABLE = "EVENKEEL_APPROVERS"
 FOUR_EYES_VARIABLE = "EVENKEEL_FOUR_EYES"
-_LOOKS_EVERY = timedelta(minutes=1)
-"""The time after which an open question looks if a newer cycle has superseded its plan."""
+_LOOKS_EVERY = timedelta(minutes=5)
+"""The time after which an open question looks if its plan still counts. Airflow may lose an answer right after it."""
 # Beside its maker's login a request may name any person, and the question is read as Markdown.
 _NOT_PLAIN = re.compile(r"[^\w .,:@()-]")
 
@@ -150,7 +150,8 @@ class PlanQuestion(TriggerDagRunOperator):
 class PlanApproval(HITLOperator):
     """Asks about the one plan that the run's params name, for as long as it may be carried out.
 
-    Each minute it looks if it may still be, and else closes the question: too old, or superseded by a newer cycle.
+    Every five minutes it looks if it may still be. If not, it closes the question: too old, or superseded by a newer
+    cycle.
     """
 
     template_fields = ()
