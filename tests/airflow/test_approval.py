@@ -4,7 +4,6 @@ import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -152,36 +151,17 @@ def test_a_plan_that_is_too_old_is_not_asked_about() -> None:
         PlanApproval(task_id="approve").execute({"ti": runs, "params": params()})
 
 
-class Question:
-    """Airflow's side of a question: what was answered to it."""
-
-    def __init__(self, **given: Any) -> None:
-        none = {"response_received": False, "chosen_options": None, "params_input": {}, "responded_by_user": None}
-        self.detail = SimpleNamespace(**none | {"responded_at": AT} | given)
-
-    def update(self, **given: Any) -> Any:
-        assert not self.detail.response_received
-        self.detail = SimpleNamespace(response_received=True, responded_by_user=None, responded_at=AT, **{
-            name: given[name] for name in ("chosen_options", "params_input")
-        })  # fmt: skip
-        return self.detail
-
-
 TIMEOUT = {"error": "no response", "error_type": "timeout"}
 
 
 @pytest.fixture
-def looked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+def looked(tmp_path: Path) -> Any:
     """The answer that *approve* hands on after an event; `newer`: kinds of later cycles on record."""
 
-    def look(
-        question: Question, event: dict[str, Any], *newer: str, left: timedelta = timedelta(minutes=10)
-    ) -> dict[str, Any]:
+    def look(event: dict[str, Any], *newer: str, left: timedelta = timedelta(minutes=10)) -> dict[str, Any]:
         lake = SmallLake(tmp_path / "lake")
         for n, kind in enumerate(("live", *newer)):
             lake.add("east", AT + timedelta(minutes=10 * n), {}, kind=kind, plan_id=PLAN, source="recording")
-        monkeypatch.setattr(approval, "get_hitl_detail_content_detail", lambda ti_id: question.detail)
-        monkeypatch.setattr(approval, "update_hitl_detail_response", lambda ti_id, **given: question.update(**given))
         runs = Runs(now=replace(handover(east=waits(PLAN, left=left)), lake=str(lake.root)))
         context = {"ti": runs, "task_instance": runs, "params": params() | {"reason": ""}}
         return dict(answer_in(PlanApproval(task_id="approve").execute_complete(context, event), runs, PLAN))
@@ -190,12 +170,10 @@ def looked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
 
 
 def test_an_open_question_looks_every_five_minutes_and_waits_on(looked: Any) -> None:
-    question = Question()
     for newer in ((), ("backfill",)):
         with pytest.raises(TaskAwaitingInput) as raised:
-            looked(question, TIMEOUT, *newer)
+            looked(TIMEOUT, *newer)
         assert (raised.value.timeout, raised.value.method_name) == (timedelta(minutes=5), "execute_complete")
-    assert not question.detail.response_received
 
 
 @pytest.mark.parametrize(
@@ -213,18 +191,9 @@ def test_an_open_question_looks_every_five_minutes_and_waits_on(looked: Any) -> 
 def test_a_question_whose_plan_is_void_closes_with_a_no_and_says_why(
     looked: Any, newer: tuple[str, ...], left: timedelta, why: str
 ) -> None:
-    question = Question()
-    answer = looked(question, TIMEOUT, *newer, left=left)
-    assert question.detail.chosen_options == ["Reject"]
+    answer = looked(TIMEOUT, *newer, left=left)
     row = answer_to(handover(east=waits(PLAN)).only("east"), PLAN, answer)
     assert (row["answer"], row["by"], row["note"]) == ("rejected", "nobody", why)
-
-
-def test_an_answer_that_came_while_it_looked_counts(looked: Any) -> None:
-    olga = SimpleNamespace(**OLGA)
-    given = {"response_received": True, "chosen_options": ["Approve"], "params_input": {"reason": "yes"}}
-    answer = looked(Question(**given, responded_by_user=olga), TIMEOUT)
-    assert (answer["chosen_options"], answer["responded_by_user"], answer["reason"]) == (["Approve"], OLGA, "yes")
 
 
 def test_a_yes_to_a_superseded_plan_is_put_on_record_as_superseded(looked: Any) -> None:
@@ -234,7 +203,7 @@ def test_a_yes_to_a_superseded_plan_is_put_on_record_as_superseded(looked: Any) 
         "responded_by_user": OLGA,
         "responded_at": AT,
     }
-    answer = looked(Question(), event, "live")
+    answer = looked(event, "live")
     row = answer_to(handover(east=waits(PLAN)).only("east"), PLAN, answer)
     assert (row["answer"], row["by"]) == ("rejected", "nobody")
     assert row["note"].startswith("superseded: the cycle of ")

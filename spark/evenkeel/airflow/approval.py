@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk import Param
-from airflow.sdk.execution_time.hitl import HITLUser, get_hitl_detail_content_detail, update_hitl_detail_response
+from airflow.sdk.execution_time.hitl import HITLUser
 
 from evenkeel.airflow.dag_files import is_on
 from evenkeel.airflow.dag_names import APPROVING, DECIDING_DAG, PUBLISH, WAITING, dag_id_of, lake_in
@@ -190,11 +190,16 @@ class PlanApproval(HITLOperator):
 
         The answer to a superseded plan is a no. Without an answer the task waits on, or closes the question with a no.
         """
+        from airflow.sdk.exceptions import TaskAwaitingInput
+
         ti = context["ti"]
         handover, _, left = self._waiting(context)
         over = superseded(handover) or (IN_TIME if left <= timedelta(0) else "")
         if "error" in event:
-            event = self._answered(ti.id, over, min(left, _LOOKS_EVERY))
+            if not over:  # an answer that has come meanwhile wakes it at once
+                raise TaskAwaitingInput(method_name="execute_complete", timeout=min(left, _LOOKS_EVERY))
+            none = {"chosen_options": [REJECT], "params_input": {REASON: over}, "responded_by_user": None}
+            event = {**none, "responded_at": datetime.now(UTC)}
         given = super().execute_complete(context, event)
         if over.startswith(SUPERSEDED) and given["responded_by_user"]:
             told = f"{over}; {given['responded_by_user']['name']} answered {given['chosen_options'][0]}"
@@ -217,26 +222,6 @@ class PlanApproval(HITLOperator):
         except (BadInput, SettingsError) as error:
             raise AirflowFailException(str(error)) from None
         return handover, plan, datetime.fromisoformat(plan["expires_at"]) - datetime.now(UTC)
-
-    def _answered(self, ti_id: Any, over: str, wait: timedelta) -> dict[str, Any]:
-        """Return the event of an answer that came while the task looked, or, if the question is `over`, of a no.
-
-        Otherwise the task waits on.
-        """
-        from airflow.sdk.exceptions import TaskAwaitingInput
-
-        given = get_hitl_detail_content_detail(ti_id=ti_id)
-        if not given.response_received and not over:
-            raise TaskAwaitingInput(method_name="execute_complete", timeout=wait)
-        if not given.response_received:
-            given = update_hitl_detail_response(ti_id=ti_id, chosen_options=[REJECT], params_input={REASON: over})
-        by = given.responded_by_user
-        return {
-            "chosen_options": given.chosen_options,
-            "params_input": given.params_input,
-            "responded_by_user": by and HITLUser(id=by.id, name=by.name),
-            "responded_at": given.responded_at,
-        }
 
 
 def superseded(handover: Handover) -> str:
