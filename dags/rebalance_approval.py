@@ -17,8 +17,9 @@ the user who answered so. The plan stays the same, and nothing is decided again.
 
 **The question is for one plan.** Both tasks read it again from *publish*. If it was published again meanwhile, it is
 another plan, and nothing is sent. A plan can be approved for `evenkeelMaxReportAgeSeconds` after its cycle. No answer
-until then counts as a no. A newer cycle of the cluster ends the question too, since its view of the cluster counts; it
-asks again. So set a schedule that leaves users enough time to answer (`EVENKEEL_SCHEDULE`).
+until then counts as a no. A newer cycle of the cluster supersedes the plan, since its view of the cluster counts; it
+asks again. The open question looks for one every five minutes, and closes with a no. So set a schedule that leaves
+users enough time to answer (`EVENKEEL_SCHEDULE`).
 
 **The answer is the one that Airflow took.** *approve* hands it on sealed, and *send* refuses any other. So an edited
 XCom cannot turn a no into a yes.

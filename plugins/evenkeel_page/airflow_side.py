@@ -9,7 +9,14 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from evenkeel.airflow.dag_names import REPLAY_DAG, REPLAYING
+from evenkeel.airflow.dag_names import (
+    DECIDING_DAG,
+    HISTORY_DAG,
+    REPLAY_DAG,
+    REPLAYING,
+    dag_id_of,
+    deciding_lakes,
+)
 from evenkeel.airflow.seal import without_seal
 from evenkeel.errors import EvenkeelError, NoLake
 from evenkeel.json_text import parse_json
@@ -97,6 +104,23 @@ def _cycles(value: Any) -> list[tuple[str, datetime]]:
         return [(str(cycle.cluster), cycle.at.astimezone(UTC)) for cycle in cycles]
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, EvenkeelError):
         return []
+
+
+def has_decided() -> bool:
+    """Return True if a run that records cycles has ended well; False if Airflow's database does not answer."""
+    from airflow.models.dagrun import DagRun
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+    from sqlalchemy.exc import SQLAlchemyError
+
+    ids = [dag_id_of(dag_id, lake) for dag_id in (DECIDING_DAG, HISTORY_DAG) for lake in deciding_lakes()]
+    query = select(DagRun.id).where(DagRun.dag_id.in_(ids), DagRun.state == "success").limit(1)
+    try:
+        with create_session() as session:
+            return session.scalar(query) is not None
+    except SQLAlchemyError as error:
+        log.warning("the runs of %s are not known: %s", DECIDING_DAG, type(error).__name__)
+        return False
 
 
 # Runs of `replay`. Their results are found by the XCom of their task. The page reads it, not the browser, so that no

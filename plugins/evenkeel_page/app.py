@@ -149,8 +149,9 @@ def _on_bad_request(request: Request, error: Exception) -> Response:
 
 def _on_busy(request: Request, error: Exception) -> Response:
     text = "Too many pages are requested at the moment."
-    advice = (f"Load this page again in {RETRY_AFTER_S} seconds.", "Close what you do not need: open pages renew.")
-    return notice_response(request, 503, "The desk is busy", text, advice, {"Retry-After": str(RETRY_AFTER_S)})
+    advice = (f"This page is loaded again in {RETRY_AFTER_S} seconds.", "Close what you do not need: open pages renew.")
+    again = dict.fromkeys(("Retry-After", "Refresh"), str(RETRY_AFTER_S))
+    return notice_response(request, 503, "The desk is busy", text, advice, again)
 
 
 def _on_slow(request: Request, error: Exception) -> Response:

@@ -20,13 +20,14 @@ from evenkeel.airflow.dag_names import (
     lake_in,
 )
 from evenkeel.explain.wording import time
-from evenkeel.lake.controls import APPROVED, REJECTED, WITHOUT_SPLITS
+from evenkeel.lake.controls import APPROVED, NOBODY, REJECTED, WITHOUT_SPLITS
 from evenkeel.lake.outbox import is_open
 from evenkeel.lake.record import Attempt, Record, Row, read_commands, read_where
 from evenkeel.lake.record.tables import is_in, is_table
 from evenkeel.model.amounts import plural
 from evenkeel.model.past_commands import HARMED
 from evenkeel.report.headline import Result, results, tally
+from evenkeel.status.attention import waits_for_approval
 
 LONGEST = timedelta(days=1)
 """Time after which no cycle checks the outcome of a command any more."""
@@ -38,7 +39,8 @@ class CycleProgress:
     """The progress of a cycle.
 
     `said`: sentences, empty without any; `is_over`: nothing is to come; `address`: of the page that shows this alone,
-    below the desk's own; `is_answered`: a user has answered to its plan, on the desk or in a shell.
+    below the desk's own; `is_answered`: a user has answered to its plan, on the desk or in a shell; `superseded`: the
+    cycle that made a plan void that waited for an answer.
     """
 
     said: tuple[str, ...]
@@ -46,6 +48,7 @@ class CycleProgress:
     is_over: bool
     address: str
     is_answered: bool = False
+    superseded: datetime | None = None
 
     @property
     def brokers(self) -> frozenset[str]:
@@ -67,7 +70,10 @@ def cycle_progress(lake: str, attempt: Attempt, now: datetime) -> CycleProgress:
     is_over = (attempt.closed is not None and not left) or now - attempt.cycle_at > LONGEST
     answers = _answers(lake, attempt)
     sentences = (*answers, *_state(attempt, outcomes, len(left)))
-    return CycleProgress(sentences, outcomes, is_over, address, bool(answers))
+    superseded = None
+    if waits_for_approval(attempt) and not commands:
+        superseded = Record(lake).superseding(attempt.cluster, attempt.cycle_at, attempt.planned["source"])
+    return CycleProgress(sentences, outcomes, is_over, address, bool(answers), superseded)
 
 
 def _harm(lake: str, attempt: Attempt) -> list[Row]:
@@ -85,6 +91,8 @@ def _answers(lake: str, attempt: Attempt) -> list[str]:
 
 def _answer(row: Row) -> str:
     note = f": {row['note']}" if row["note"] else ""
+    if row["by"] == NOBODY:
+        return _ended(f"The question was closed at {time(row['at'])}{note}")
     return _ended(f"{_SAID.get(row['answer'], row['answer'])} by {row['by']} at {time(row['at'])}{note}")
 
 

@@ -6,7 +6,7 @@ Without a script the page still has its form and the table of the hottest cells,
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -16,6 +16,7 @@ from evenkeel.airflow.dag_names import HEAT_DAG
 from evenkeel.errors import BadInput, EvenkeelError, HeatNotBuilt, NoLake, NoSuchCycle
 from evenkeel.explain import wording
 from evenkeel.explain.rendering import alternative_line, rule_line
+from evenkeel.explain.settings_in_force import settings_changes
 from evenkeel.heat import HeatPicture
 from evenkeel.lake.record import Record
 from evenkeel_page import look
@@ -26,6 +27,8 @@ from evenkeel_page.lake_choice import dag_shown, first_steps, lake_words, shown_
 from evenkeel_page.reader import JSON, Answer
 from evenkeel_page.subject_links import broker_link, bundle_link
 
+_MOST_TOLD = 3
+"""So many of the newest changes of settings are told in words above the map; its time axis marks all."""
 Render = Callable[..., str]
 """Makes a page of a template's name and context."""
 
@@ -50,10 +53,11 @@ def heat_page(lake: str, render: Render, cluster: str | None = None, **words: st
         problem, status = str(error), 200 if isinstance(error, HeatNotBuilt) else 400
     asked = asked or heat_request(record, chosen)
     shown = None if picture is None else picture.shown
+    changes = [] if shown is None else _settings_changes(record, asked)
     body = render(
         "heat.html.j2", clusters=clusters, asked=asked, ranges=RANGES, metrics=METRIC_WORDS,
         problem=look.sentence(problem), advice=not_built() if problem and status == 200 else (),
-        notes=[] if shown is None else notes(asked, shown),
+        notes=[] if shown is None else notes(asked, shown, changes),
         cells=[] if shown is None else [(top_cell, why_link(asked, top_cell)) for top_cell in top_cells(shown)],
         is_empty=shown is not None and not shown.codes.size, state=json.dumps(asked.body()),
         earlier=_moved(asked, -1), later=_moved(asked, 1),
@@ -61,9 +65,19 @@ def heat_page(lake: str, render: Render, cluster: str | None = None, **words: st
     return Answer(status, body)
 
 
-def notes(asked: HeatRequest, shown: HeatPicture) -> list[str]:
-    """Return notes on a picture: until when it is complete, and what is left out."""
-    lines = []
+Changes = Sequence[tuple[datetime, str]]
+"""Moments at which settings changed, with the changed keys in words."""
+
+
+def _settings_changes(record: Record, asked: HeatRequest) -> Changes:
+    return settings_changes(record, asked.cluster, asked.first, asked.to)
+
+
+def notes(asked: HeatRequest, shown: HeatPicture, changes: Changes) -> list[str]:
+    """Return notes on a picture: changed settings, until when it is complete, and what is left out."""
+    lines = [
+        f"Settings changed at {wording.time(at)}: {wording.visible(words)}." for at, words in changes[-_MOST_TOLD:]
+    ]
     if len(shown.ends) and asked.to > asked.newest > _moment(int(shown.ends[-1])):
         lines.append(
             f"The map is built up to {wording.time(_moment(int(shown.ends[-1])))}; the newest cycle is that of "
@@ -124,17 +138,20 @@ def heat_picture(lake: str, cluster: str | None = None, **words: str | None) -> 
         asked = heat_request(record, chosen, **words)
         picture = made_picture(asked)
     except (NoLake, NoSuchCycle) as error:
-        return _failed(404, "Nothing on record", str(error), first_steps() if isinstance(error, NoLake) else ())
+        is_missing = isinstance(error, NoLake)
+        failed = _failed(404, "Nothing on record", str(error), first_steps() if is_missing else ())
+        return replace(failed, missing=str(error) if is_missing else "")
     except BadInput as error:
         to_come = isinstance(error, HeatNotBuilt)
         return _failed(404 if to_come else 400, "No picture", str(error), not_built() if to_come else ())
     except EvenkeelError as error:
         return _failed(500, "The lake cannot be read", str(error))
-    return Answer(200, _with_notes(asked, picture), kind=JSON)
+    return Answer(200, _with_notes(asked, picture, _settings_changes(record, asked)), kind=JSON)
 
 
-def _with_notes(asked: HeatRequest, picture: MadePicture) -> str:
-    header = json.dumps({"notes": notes(asked, picture.shown)}, ensure_ascii=False)
+def _with_notes(asked: HeatRequest, picture: MadePicture, changes: Changes) -> str:
+    moments = [[_seconds(at), wording.visible(words)] for at, words in changes]
+    header = json.dumps({"notes": notes(asked, picture.shown, changes), "changes": moments}, ensure_ascii=False)
     return f"{header[:-1]},{picture.body.decode()[1:]}"
 
 

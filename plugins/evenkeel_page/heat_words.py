@@ -77,7 +77,8 @@ def heat_row(shown: HeatPicture, row: int) -> HeatRow:
 
 @dataclass(frozen=True)
 class TopCell:
-    """A row's hottest cell. `start`, `end`: seconds since 1970."""
+    """A row's hottest cell. `start`, `end`: seconds since 1970; `shared`: bundles share its value by their width, as
+    they had it as one bundle before a split."""
 
     row: HeatRow
     start: int
@@ -116,7 +117,7 @@ def _top_cell(shown: HeatPicture, row: int, column: int) -> TopCell:
         int(shown.ends[column]),
         about(value or 0.0, shown.metric.unit),
         owner_words(shown, int(shown.owner[column, row])),
-        bool(shown.shared[column, row]),
+        bool(shown.shared[column, row] and shown.rows.bundles[row] == 1),
     )
 
 

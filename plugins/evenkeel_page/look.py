@@ -63,6 +63,12 @@ FIRST_STEPS = (
     "folder or object-store address of the lake.",
     "Trigger the DAG `rebalance`, or wait for its next run: the first cycle creates the tables.",
 )
+LAKE_IS_GONE = (
+    "Runs of the DAG `rebalance` have ended well, so cycles were on record.",
+    "See that the lake's disk or bucket is there, and that `EVENKEEL_LAKE`, the configuration or the Airflow Variable "
+    "`evenkeel_lake` names its place.",
+    "If the lake is to begin here, wait for the next run of `rebalance`.",
+)
 PAGES = (
     ("./", "Clusters", "clusters"),
     ("heat", "Heat map", "heat"),

@@ -20,7 +20,7 @@ from evenkeel.airflow.dag_names import APPROVAL_DAG, APPROVING, approval_run_id,
 from evenkeel.errors import BadInput, BadNote, EvenkeelError, LogError, NoLake, NoSuchCycle, NoSuchReplay
 from evenkeel.explain.settings_in_force import KeyInForce, read_settings_in_force
 from evenkeel.explain.wording import age, shortened, time, visible
-from evenkeel.lake.record import Attempt, Record, clusters_of, find_cycles, newest_cycles, read_rows
+from evenkeel.lake.record import Attempt, Record, Row, clusters_of, find_cycles, newest_cycles, read_rows
 from evenkeel.lake.record.recent_rows import Recent
 from evenkeel.lake.record.tables import OpenTables, all_of, text
 from evenkeel.object_store import S3Connection, resolve_connections_by
@@ -81,7 +81,7 @@ def _answer(job: Job) -> Answer:
                 return make(job.lake)
             return clusters_of_lakes(job.lakes) if job.page == "clusters" else from_lakes(job, job.lakes, make)
     except NoLake as error:
-        return Answer(200, notice("No cycles yet", str(error), first_steps()))
+        return Answer(200, notice("No cycles yet", str(error), first_steps()), missing=str(error))
     except NoSuchCycle as error:
         return Answer(404, notice("No such cycle", str(error)))
     except NoSuchReplay as error:
@@ -215,11 +215,14 @@ def cycles(lake: str, cluster: str | None = None, before: str | None = None) -> 
     )  # fmt: skip
 
 
-def cycle(lake: str, cluster: str, at: str) -> Answer:
-    """Return the report of one cluster's cycle, with the question about its plan if that waits for an answer."""
+def cycle(lake: str, cluster: str, at: str, answers_as: str = "") -> Answer:
+    """Return the report of one cluster's cycle, with the question about its plan if that waits for an answer.
+
+    `answers_as`: id of the user, if they may answer.
+    """
     (shown,) = find_cycles(lake, cluster=cluster, cycle=at, option="the cycle")
     if shown.mode != "dry_run":  # outcomes of its commands continue to arrive
-        return Answer(200, _report_page(lake, shown, _question(lake, shown)))
+        return Answer(200, _report_page(lake, shown, _question(lake, shown, answers_as)))
     newest = find_cycles(lake, cluster=cluster)[0]
     return Answer(200, _dry_report(lake, cluster, shown.cycle_at.isoformat(), shown.attempt_id, newest.attempt_id))
 
@@ -239,7 +242,7 @@ class Question:
     """A plan that waits for an answer in Airflow.
 
     `address`: of the question in Airflow's API, from any page of the desk; `airflow`: its page in Airflow; `until`:
-    when it is too old.
+    when it is too old; `planned`: the cycle's row; `answers_as`: id of the user, "" if they may not answer.
     """
 
     plan_id: str
@@ -247,9 +250,11 @@ class Question:
     airflow: str
     cost: PlanCost
     until: datetime | None
+    planned: Row
+    answers_as: str
 
 
-def _question(lake: str, attempt: Attempt) -> Question | None:
+def _question(lake: str, attempt: Attempt, answers_as: str) -> Question | None:
     run_id = str(attempt.planned["run_id"] or "")
     if not waits_for_approval(attempt) or attempt.plan_id is None or not run_id:
         return None
@@ -262,6 +267,8 @@ def _question(lake: str, attempt: Attempt) -> Question | None:
         f"../dags/{dag_id}/runs/{asking}/tasks/{APPROVING}/required_actions",
         read_plan_cost(lake, attempt),
         answer_by(attempt, ages),
+        attempt.planned,
+        answers_as,
     )
 
 
@@ -280,7 +287,9 @@ def _report_page(lake: str, attempt: Attempt, question: Question | None) -> str:
     render = _renderer("cycles", crumbs)
     brokers = progress.brokers.union(line.broker for chapter in model.chapters for line in chapter.brokers)
     with linking(LinkedCycle(cluster, at, brokers)):
-        return render("cycle.html.j2", model=model, question=question, progress=progress, runs=runs_of(attempt))
+        return render(
+            "cycle.html.j2", model=model, question=question, progress=progress, runs=runs_of(attempt), cluster=cluster
+        )  # fmt: skip
 
 
 def _above(cluster: str) -> list[tuple[str, str]]:
@@ -409,19 +418,19 @@ def _subject_renderer(cluster: str, name: str) -> Callable[..., str]:
     return _renderer("clusters", [*_above(cluster), (_shown(name), "")])
 
 
-def what_if(lake: str, cluster: str | None, under_way: Sequence[dict[str, Any]]) -> Answer:
+def what_if(lake: str, cluster: str | None, under_way: Sequence[dict[str, Any]], may_start: bool = False) -> Answer:
     """Return the page of recorded replays and simulations."""
     crumbs = () if cluster is None else (("What if", "what-if"), (_shown(cluster), ""))
-    return what_if_pages.list_page(lake, _renderer("what-if", crumbs), cluster, under_way)
+    return what_if_pages.list_page(lake, partial(_renderer("what-if", crumbs), may_start=may_start), cluster, under_way)
 
 
-def _below_what_if(name: str) -> Callable[..., str]:
-    return _renderer("what-if", [("What if", "../what-if"), (name, "")], "../")
+def _below_what_if(name: str, *, may_start: bool = True) -> Callable[..., str]:
+    return partial(_renderer("what-if", [("What if", "../what-if"), (name, "")], "../"), may_start=may_start)
 
 
-def what_if_run(lake: str, ids: Sequence[str]) -> Answer:
+def what_if_run(lake: str, ids: Sequence[str], may_start: bool = False) -> Answer:
     """Replays side by side."""
-    return what_if_pages.comparison_page(lake, _below_what_if("Comparison"), ids)
+    return what_if_pages.comparison_page(lake, _below_what_if("Comparison", may_start=may_start), ids)
 
 
 def what_if_new(lake: str, fields: dict[str, list[str]]) -> Answer:
@@ -429,9 +438,9 @@ def what_if_new(lake: str, fields: dict[str, list[str]]) -> Answer:
     return what_if_pages.form_page(lake, _below_what_if("Start one"), fields)
 
 
-def what_if_started(lake: str, run_id: str, run: dict[str, Any] | None) -> Answer:
+def what_if_started(lake: str, run_id: str, run: dict[str, Any] | None, may_start: bool = False) -> Answer:
     """Return the state of a run of `replay`."""
-    return what_if_pages.started_page(_below_what_if("Run"), run_id, run)
+    return what_if_pages.started_page(_below_what_if("Run", may_start=may_start), run_id, run)
 
 
 def ahead(lake: str) -> Answer:

@@ -26,12 +26,12 @@ from evenkeel.settings.lakes import LakeMap
 
 log = logging.getLogger(__name__)
 
-MOST = 6
+MOST = 24
 """Requests in all that wait or are worked on; the API server lends a thread to each of them, of some forty."""
 LONGEST_S = 30.0
 """After so long a request is ended."""
-TURN_S = 10.0
-"""After so long a request in the queue is refused, so that no thread of the API server waits for long."""
+TURN_S = LONGEST_S
+"""After so long a request in the queue is refused: it waits for one that takes as long as it may."""
 START_S = 60.0
 """After so long a reader that has not begun counts as failed; on a quiet machine it takes about a second."""
 MEMORY_BYTES = 2 << 30
@@ -58,13 +58,17 @@ class ReaderLost(Exception):
 
 @dataclass(frozen=True)
 class Answer:
-    """A finished page: HTTP status, body, address of a redirect (303), content type. `file`: its name if saved."""
+    """A finished page: HTTP status, body, address of a redirect (303), content type. `file`: its name if saved.
+
+    `missing`: why there is no lake to read, empty if there is one.
+    """
 
     status: int
     body: str = ""
     location: str = ""
     kind: str = HTML
     file: str = ""
+    missing: str = ""
 
 
 @dataclass(frozen=True)

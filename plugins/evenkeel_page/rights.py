@@ -16,6 +16,8 @@ from fastapi import HTTPException, Request
 
 from evenkeel.airflow.dag_names import APPROVAL_DAG, DECIDING_DAG, REPLAY_DAG, dag_of_rights
 
+ANYONE = "anyone"
+
 
 @dataclass(frozen=True)
 class Right:
@@ -37,6 +39,17 @@ class Right:
             allowed(request, user)
 
         return demand
+
+    def holder(self, request: Request) -> str:
+        """Return the id of the request's user if they have the right, else ""; `ANYONE` in an app without guards."""
+        user = getattr(request.state, "evenkeel_user", None)
+        if user is None:
+            return ANYONE
+        try:
+            requires_access_dag(self.method, self.entity, self.dag_id)(request, user)
+        except HTTPException:
+            return ""
+        return str(user.get_id())
 
 
 _DECIDING, _APPROVAL = dag_of_rights(DECIDING_DAG), dag_of_rights(APPROVAL_DAG)

@@ -17,7 +17,7 @@ from evenkeel.errors import EvenkeelError, NoLake
 from evenkeel_page import airflow_side, look
 from evenkeel_page.lake_choice import WORD
 from evenkeel_page.reader import HTML, JSON
-from evenkeel_page.rights import READ, WHAT_IF, Right
+from evenkeel_page.rights import APPROVE, READ, WHAT_IF, Right
 
 _FOR_SCRIPTS = frozenset({"heat_picture"})
 """Pages that are JSON."""
@@ -66,6 +66,8 @@ def _read(request: Request, page: str, **arguments: Any) -> Response:
     except EvenkeelError as error:
         return _no_lake(request, page, 500, "The lake cannot be reached", str(error))
     answer = request.app.state.reader.ask(job)
+    if answer.missing and airflow_side.has_decided():
+        return _no_lake(request, page, 503, "The lake is gone", answer.missing, look.LAKE_IS_GONE)
     if answer.location:
         return RedirectResponse(answer.location, status_code=answer.status, headers=look.HEADERS)
     if answer.file:
@@ -97,7 +99,7 @@ def show_cycles(request: Request, cluster: str | None = None, before: str | None
 
 def show_cycle(request: Request, cluster: str, at: str) -> Response:
     """The report of one cluster's cycle."""
-    return _read(request, "cycle", cluster=cluster, at=at)
+    return _read(request, "cycle", cluster=cluster, at=at, answers_as=APPROVE.holder(request))
 
 
 def show_cycle_commands(request: Request, cluster: str, at: str) -> Response:
@@ -171,12 +173,13 @@ def _subject_words(*words: str | None) -> dict[str, str | None]:
 def show_what_if(request: Request, cluster: str | None = None) -> Response:
     """Show the recorded replays and simulations, and those under way."""
     under_way = [run.words() for run in airflow_side.replays_under_way()]
-    return _read(request, "what_if", cluster=cluster or None, under_way=under_way)
+    may_start = bool(WHAT_IF.holder(request))
+    return _read(request, "what_if", cluster=cluster or None, under_way=under_way, may_start=may_start)
 
 
 def show_what_if_run(request: Request, ids: Annotated[list[str] | None, Query(alias="id")] = None) -> Response:
     """Replays side by side."""
-    return _read(request, "what_if_run", ids=ids or [])
+    return _read(request, "what_if_run", ids=ids or [], may_start=bool(WHAT_IF.holder(request)))
 
 
 def show_what_if_new(request: Request) -> Response:
@@ -188,7 +191,8 @@ def show_what_if_new(request: Request) -> Response:
 def show_what_if_started(request: Request, run_id: str) -> Response:
     """Show the state of a run of `replay`, and its result once it has ended."""
     run = airflow_side.replay_run(run_id)
-    return _read(request, "what_if_started", run_id=run_id, run=None if run is None else run.words())
+    words, may_start = None if run is None else run.words(), bool(WHAT_IF.holder(request))
+    return _read(request, "what_if_started", run_id=run_id, run=words, may_start=may_start)
 
 
 def show_settings(request: Request, cluster: str | None = None, show: str = "changed") -> Response:

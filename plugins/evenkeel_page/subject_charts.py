@@ -33,6 +33,7 @@ _MARKS = {
     "move": "M-4,-5L6,0L-4,5Z", "came": "M-5,-4L5,-4L0,5Z", "left": "M-5,4L5,4L0,-5Z",
     "owner": "M-4.5,0A4.5,4.5 0 1 0 4.5,0A4.5,4.5 0 1 0 -4.5,0Z", "bounce": "M0,-6L6,0L0,6L-6,0Z",
     "split": "M-4.5,-4.5H4.5V4.5H-4.5Z", "held": "M-5,-2H-2V-5H2V-2H5V2H2V5H-2V2H-5Z", "harm": "M-6,5L6,5L0,-6Z",
+    "settings": "M-1.5,-6H1.5V6H-1.5Z",
 }  # fmt: skip
 """Kind of event -> the outline of its mark around its middle."""
 Value = Callable[[LoadPoint], float | None]

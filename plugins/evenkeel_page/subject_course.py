@@ -12,11 +12,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from evenkeel.explain.settings_in_force import settings_changes
 from evenkeel.explain.subject import Subject
+from evenkeel.heat.tables import HeatTables, mark_blocks
 from evenkeel.lake.outbox import SENT, harmed, with_outcomes
 from evenkeel.lake.record import Attempt, Record, Row
 from evenkeel.lake.record.ranges import at_moments
 from evenkeel.lake.record.tables import is_in, text
+from evenkeel.model.bundles import namespace_of, range_of
 from evenkeel.model.load import RATES
 from evenkeel.model.past_commands import FormerOwners
 from evenkeel.status.attention import bounces
@@ -33,11 +36,14 @@ BROKER_FIGURES = (
     *RATES,
     *("cpu_percent", "memory_percent", "direct_memory_percent", "bandwidth_in_percent", "bandwidth_out_percent"),
 )
-MOVE, SPLIT, HELD, BOUNCE, HARM, OWNER, CAME, LEFT = (
+MOVE, SPLIT, HELD, BOUNCE, HARM, OWNER, CAME, LEFT, SETTINGS = (
     *("move", "split", "held", "bounce", "harm", "owner"),
-    *("came", "left"),
+    *("came", "left", "settings"),
 )
-KINDS_OF = {"bundle": (MOVE, OWNER, BOUNCE, SPLIT, HELD, HARM), "broker": (CAME, LEFT, BOUNCE, SPLIT, HELD, HARM)}
+KINDS_OF = {
+    "bundle": (MOVE, OWNER, BOUNCE, SPLIT, HELD, HARM, SETTINGS),
+    "broker": (CAME, LEFT, BOUNCE, SPLIT, HELD, HARM, SETTINGS),
+}
 """Kind of subject -> the kinds of events of its course, in the order in which they are drawn."""
 _MANIFEST = (
     *("cluster", "cycle_at", "sequence", "row_kind", "attempt_id", "attempt", "kind", "mode", "plan_id"),
@@ -149,8 +155,11 @@ def read_course(
     points = _points(record, subject, cycles)
     is_thinned = len(moments) > len(points)
     events = [*_asked(record, subject, cluster, first, last), *_held(record, subject, cluster, first, last)]
+    events += [SubjectEvent(at, SETTINGS, words) for at, words in settings_changes(record, cluster, first, last)]
     if subject.kind == "bundle":
         events += _owner_events(points, with_bounces=not is_thinned)
+        if is_thinned:
+            events += _bounces_between(record, subject.name, cluster, first, last)
     return SubjectCourse(
         subject, cluster, first, last, len(moments), tuple(points), tuple(sorted(events, key=lambda event: event.at))
     )
@@ -276,6 +285,15 @@ def _owner_events(points: Iterable[LoadPoint], *, with_bounces: bool) -> list[Su
             events.append(SubjectEvent(at, BOUNCE, words))
         former.left("", left, milliseconds)
     return events
+
+
+def _bounces_between(record: Record, bundle: str, cluster: str, first: datetime, last: datetime) -> list[SubjectEvent]:
+    """Return a bundle's bounces in all cycles of a range, as the heat tables have them; none if these are not built."""
+    span = range_of(bundle)
+    own = (text("namespace") == namespace_of(bundle)) & (text("kind") == BOUNCE)
+    own &= (pc.field("lower") == span.lower) & (pc.field("upper") == span.upper)
+    rows = HeatTables(str(record.lake)).marks(cluster, [*mark_blocks(first, last)], own).to_pylist()
+    return [SubjectEvent(row["at"], BOUNCE, row["text"]) for row in rows if first <= row["at"] <= last]
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,7 @@ class Chart:
     lines: tuple[Line, ...]
     y_ticks: tuple[tuple[float, str], ...]
     x_ticks: tuple[tuple[float, str], ...]
+    changes: tuple[tuple[float, str], ...] = ()
 
 
 def chart(
@@ -54,8 +55,12 @@ def chart(
     title: str,
     width: int,
     floor: float | None,
+    changes: Sequence[tuple[datetime, str]] = (),
 ) -> Chart:
-    """Return the picture of (number, name, values) over moments; `floor`: the scale's lowest value, else the data's."""
+    """Return the picture of (number, name, values) over moments; `floor`: the scale's lowest value, else the data's.
+
+    `changes`: moments at which settings changed, with what changed.
+    """
     known = [value for _, _, values in series for value in values if value is not None]
     ticks = _ticks(min(known) if floor is None else floor, max(known))
     low, high = ticks[0], ticks[-1]
@@ -77,6 +82,11 @@ def chart(
         width, _HEIGHT, _LEFT, right, bottom, label, tuple(_tagged(lines)),
         tuple((down(value), f"{value:.{max(0, -math.floor(math.log10(step)))}f}") for value in ticks),
         tuple(_x_ticks(moments, across, width)),
+        tuple(
+            (round(_LEFT + (right - _LEFT) * ((at.timestamp() - first) / (last - first or 1.0)), 1),
+             f"{wording.time(at)}, settings: {wording.visible(words)}")
+            for at, words in changes if first <= at.timestamp() <= last
+        ),
     )  # fmt: skip
 
 

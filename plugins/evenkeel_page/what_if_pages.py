@@ -18,6 +18,7 @@ from urllib.parse import quote, urlencode
 
 from evenkeel.airflow.dag_names import REPLAY_DAG, REPLAYING
 from evenkeel.errors import BadInput, EvenkeelError, LakeError, NoLake, NoSuchCycle, NoSuchReplay, SettingsError
+from evenkeel.explain.settings_in_force import settings_changes
 from evenkeel.lake.record import Record
 from evenkeel.replay.closed_loop import MEANINGS
 from evenkeel.replay.history import HistorySpan, read_span
@@ -101,7 +102,8 @@ def comparison_page(lake: str, render: Render, ids: Sequence[str]) -> Answer:
         render(
             "what_if_run.html.j2", replays=[(_mark(replays, shown), shown) for shown in replays],
             lines=lines, drawn=drawn,
-            tables=_tables(lines), courses=courses, settings=settings, charts=_charts(courses, drawn),
+            tables=_tables(lines), courses=courses, settings=settings,
+            charts=_charts(courses, drawn, _changes(lake, replays, courses)),
             cluster=replays[0].cluster, most_lines=MOST_LINES,
             is_cut=any(line.course is not None and not line.number for line in lines),
         ),
@@ -142,13 +144,25 @@ def _variant_lines(replays: Sequence[ReplayOnRecord], courses: Courses) -> list[
     return lines
 
 
-def _charts(courses: Courses, drawn: Sequence[VariantLine]) -> list[tuple[str, Chart, Chart]]:
+def _changes(lake: str, replays: Sequence[ReplayOnRecord], courses: Courses) -> list[tuple[datetime, str]]:
+    """Return when settings of the recorded cluster changed, and which; none of a model or a record that is gone."""
+    if not courses.moments or all(replay.is_generated for replay in replays):
+        return []
+    try:
+        return settings_changes(Record(lake), replays[0].cluster, courses.moments[0], courses.moments[-1])
+    except LakeError:
+        return []
+
+
+def _charts(
+    courses: Courses, drawn: Sequence[VariantLine], changes: Sequence[tuple[datetime, str]]
+) -> list[tuple[str, Chart, Chart]]:
     """Title, and the picture for a wide and for a narrow page."""
     charts = []
     for title, name, floor in (("Busiest broker over the mean", "over_mean", None), ("Moves so far", "moves", 0.0)):
         series = [(line.number, line.name, getattr(line.course, name)) for line in drawn]
         if any(value is not None for _, _, values in series for value in values):
-            pair = [chart(courses.moments, series, title, width, floor) for width in (1030, 356)]
+            pair = [chart(courses.moments, series, title, width, floor, changes) for width in (1030, 356)]
             charts.append((title, *pair))
     return charts  # type: ignore[return-value]
 

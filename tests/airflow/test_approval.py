@@ -3,19 +3,29 @@
 import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskAwaitingInput
 
 from evenkeel.airflow import approval
-from evenkeel.airflow.approval import PlanApproval, answer_to, approvers, question, waiting_plan, wants_four_eyes
+from evenkeel.airflow.approval import (
+    PlanApproval,
+    answer_in,
+    answer_to,
+    approvers,
+    question,
+    waiting_plan,
+    wants_four_eyes,
+)
 from evenkeel.airflow.dag_names import approval_run_id, deciding_run_id
 from evenkeel.airflow.seal import Origin, opened, sealed
 from evenkeel.airflow.steps import questions
 from evenkeel.errors import BadInput, SettingsError
 from evenkeel.handover import ClusterCycle, Handover, Run, Snapshot, Write
 from tests.airflow.xcom import XCom
+from tests.lakes.small_lake import SmallLake
 
 pytestmark = pytest.mark.airflow
 
@@ -41,7 +51,7 @@ def handover(**awaiting: dict[str, str]) -> Handover:
 class Runs:
     """What *publish* left in its runs."""
 
-    dag_id = "rebalance_approval"
+    dag_id, run_id, task_id, id = "rebalance_approval", "asking", "approve", "0"
 
     def __init__(self, **published: Handover) -> None:
         self.published = {RUN: published["now"]} if published else {}
@@ -95,7 +105,7 @@ def test_another_plan_than_the_one_that_waits_is_neither_asked_about_nor_sent(
         PlanApproval(task_id="approve").execute({"ti": Runs(now=published), "params": given})
 
 
-def test_the_question_shows_the_plan_and_waits_as_long_as_it_may_be_carried_out(
+def test_the_question_shows_the_plan_and_waits_for_an_answer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("airflow.providers.standard.operators.hitl.upsert_hitl_detail", lambda **_: None)
@@ -103,7 +113,7 @@ def test_the_question_shows_the_plan_and_waits_as_long_as_it_may_be_carried_out(
     asking = PlanApproval(task_id="approve")
     with pytest.raises(TaskAwaitingInput) as raised:
         asking.execute({"ti": runs, "task_instance": runs, "params": params()} | {"task_instance": _WithId()})
-    assert timedelta(minutes=9) < raised.value.timeout <= timedelta(minutes=10)
+    assert raised.value.timeout == timedelta(minutes=5), "then it looks if the plan may still be carried out"
     assert asking.subject == "Carry out the plan of east?"
     assert PLAN in str(asking.body)
     assert "triggered by olga" in str(asking.body)
@@ -127,7 +137,7 @@ def test_without_splits_is_offered_where_the_plan_has_some(
     runs = Runs(now=handover(east=waits(PLAN) | splits))
     with pytest.raises(TaskAwaitingInput):
         PlanApproval(task_id="approve").execute({"ti": runs, "task_instance": _WithId(), "params": params()})
-    assert (asked["options"], asked["defaults"]) == (options, ["Reject"])
+    assert (asked["options"], asked["defaults"]) == (options, None)
     assert ("leaves out its 2 splits, and what rests on one" in asked["body"]) == (len(options) == 3)
 
 
@@ -139,6 +149,65 @@ def test_a_plan_that_is_too_old_is_not_asked_about() -> None:
     runs = Runs(now=handover(east=waits(PLAN, left=timedelta(seconds=-1))))
     with pytest.raises(AirflowFailException, match=r"could be carried out until .*, and that is over"):
         PlanApproval(task_id="approve").execute({"ti": runs, "params": params()})
+
+
+TIMEOUT = {"error": "no response", "error_type": "timeout"}
+
+
+@pytest.fixture
+def looked(tmp_path: Path) -> Any:
+    """The answer that *approve* hands on after an event; `newer`: kinds of later cycles on record."""
+
+    def look(event: dict[str, Any], *newer: str, left: timedelta = timedelta(minutes=10)) -> dict[str, Any]:
+        lake = SmallLake(tmp_path / "lake")
+        for n, kind in enumerate(("live", *newer)):
+            lake.add("east", AT + timedelta(minutes=10 * n), {}, kind=kind, plan_id=PLAN, source="recording")
+        runs = Runs(now=replace(handover(east=waits(PLAN, left=left)), lake=str(lake.root)))
+        context = {"ti": runs, "task_instance": runs, "params": params() | {"reason": ""}}
+        return dict(answer_in(PlanApproval(task_id="approve").execute_complete(context, event), runs, PLAN))
+
+    return look
+
+
+def test_an_open_question_looks_every_five_minutes_and_waits_on(looked: Any) -> None:
+    for newer in ((), ("backfill",)):
+        with pytest.raises(TaskAwaitingInput) as raised:
+            looked(TIMEOUT, *newer)
+        assert (raised.value.timeout, raised.value.method_name) == (timedelta(minutes=5), "execute_complete")
+
+
+@pytest.mark.parametrize(
+    ("newer", "left", "why"),
+    [
+        (
+            ("live",),
+            timedelta(minutes=10),
+            f"superseded: the cycle of {(AT + timedelta(minutes=10)).isoformat()} is on record",
+        ),
+        ((), timedelta(seconds=-1), "no one answered in time"),
+    ],
+    ids=["superseded", "too old"],
+)
+def test_a_question_whose_plan_is_void_closes_with_a_no_and_says_why(
+    looked: Any, newer: tuple[str, ...], left: timedelta, why: str
+) -> None:
+    answer = looked(TIMEOUT, *newer, left=left)
+    row = answer_to(handover(east=waits(PLAN)).only("east"), PLAN, answer)
+    assert (row["answer"], row["by"], row["note"]) == ("rejected", "nobody", why)
+
+
+def test_a_yes_to_a_superseded_plan_is_put_on_record_as_superseded(looked: Any) -> None:
+    event = {
+        "chosen_options": ["Approve"],
+        "params_input": {"reason": ""},
+        "responded_by_user": OLGA,
+        "responded_at": AT,
+    }
+    answer = looked(event, "live")
+    row = answer_to(handover(east=waits(PLAN)).only("east"), PLAN, answer)
+    assert (row["answer"], row["by"]) == ("rejected", "nobody")
+    assert row["note"].startswith("superseded: the cycle of ")
+    assert row["note"].endswith("olga answered Approve")
 
 
 def answered(option: str, user: dict[str, str] | None, *, reason: str = "", **run: Any) -> tuple[str, str, str | None]:

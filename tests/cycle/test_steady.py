@@ -47,7 +47,7 @@ SEEDS = st.integers(1, 10_000)
 def asked(played: Scenario, shedder: str, **more: object) -> list[dict[str, Any]]:
     """Every unload that is asked for, in the order of time."""
     overrides = {**EAGER, "loadBalancerLoadSheddingStrategy": shedder, **more}
-    rows = simulate(played, ModelSteering("one", resolve(observed=None, overrides=overrides), 0.85))
+    rows = simulate(played, ModelSteering("one", (resolve(observed=None, overrides=overrides),), 0.85))
     return [row for table, row in rows if table == "replay_decisions" and row["outcome"] == "asked"]
 
 

@@ -145,6 +145,31 @@ def test_an_approved_plan_is_carried_out_once_though_its_task_is_killed_and_no_t
 
 
 @pytest.mark.exhaustive
+def test_a_plan_that_a_newer_cycle_supersedes_is_not_sent_whoever_approves_it(
+    airflow: Airflow, lake: Path, pulsar: LivingPulsar
+) -> None:
+    run_id = airflow.rest.trigger(DAG_ID, logical_date=None, conf={"clusters": ["steered"], "mode": "approve"})
+    assert ended(airflow, run_id)["state"] == "success"
+    (waiting,) = of(lake, run_id)
+    asking = approval_run_id(run_id, str(waiting.plan_id))
+    path = f"/api/v2/dags/{APPROVAL_DAG_ID}/dagRuns/{quote(asking)}/taskInstances/approve/-1/hitlDetails"
+    question_put(airflow, asking)
+    newer = airflow.rest.trigger(DAG_ID, logical_date=None, conf={"clusters": ["steered"]})
+    assert ended(airflow, newer)["state"] == "success"
+    approved = approving(airflow, path)
+    awaited("the answer", lambda: approved() and at_approval(airflow, asking).get("approve") == "success")
+    assert ended(airflow, asking, APPROVAL_DAG_ID)["state"] == "success"
+    (attempt,) = of(lake, run_id)
+    assert attempt.status == "withheld"
+    assert "a newer cycle is on record" in str(attempt.reason)
+    (answer,) = answers_to(lake, waiting)
+    assert (answer["answer"], answer["by"]) == ("rejected", "nobody")
+    assert answer["note"].startswith("superseded: the cycle of ")
+    assert answer["note"].endswith(f"{ADMIN} answered Approve")
+    assert pulsar.effects == []
+
+
+@pytest.mark.exhaustive
 @pytest.mark.browser
 def test_a_plan_is_rejected_on_the_desk_with_a_reason_and_a_second_answer_is_told_of_the_first(
     browser: Browser, airflow: Airflow, lake: Path, pulsar: LivingPulsar

@@ -1,14 +1,17 @@
 """What clusters were last decided with, beside the defaults of their Pulsar versions."""
 
 import json
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from evenkeel.cli import main
-from evenkeel.explain.settings_in_force import read_settings_in_force, settings_of
+from evenkeel.explain.settings_in_force import read_settings_in_force, settings_changes, settings_of
+from evenkeel.lake.record import Record
 from evenkeel.settings import resolve
 from tests.lakes.plausible import LAB, SPREAD, plausible_lake
+from tests.lakes.thrashed_lake import BEGIN, MENDED_FROM, thrashed_lake
 
 DOMAINS = "failureDomainsEnabled"
 STRATEGY = "loadBalancerLoadSheddingStrategy"
@@ -67,3 +70,12 @@ def test_the_command_tells_what_differs_in_words_and_as_json(lake: Path, capsys:
 def test_a_question_about_values_needs_the_tables(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["settings", "--differing"]) == 2
     assert "name the tables with --lake" in capsys.readouterr().err
+
+
+def test_changes_of_settings_have_their_moment_and_the_keys(tmp_path: Path) -> None:
+    record, at = Record(thrashed_lake(tmp_path / "lake")), BEGIN + timedelta(minutes=10 * MENDED_FROM)
+    ((found, words),) = settings_changes(record, "shop", BEGIN, BEGIN + timedelta(days=1))
+    assert found == at
+    assert words.startswith("evenkeelGuardsEnabled false → true, evenkeelSheddingEnabled true → false, ")
+    assert words.endswith(" and 3 more")
+    assert settings_changes(record, "shop", at, BEGIN + timedelta(days=1)) == []

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from evenkeel.errors import BadInput, NoLake
-from evenkeel.heat import HeatPicture, build, heat_picture, picture
+from evenkeel.heat import HeatPicture, build, heat_picture, picture, reader
+from evenkeel.heat.recorded_rows import KINDS
 from evenkeel.heat.scale import METRICS, SEVERAL
 from evenkeel.heat.tables import BLOCKS, HeatTables
 from evenkeel.lake.record import read_cycles, read_rows
@@ -190,7 +191,7 @@ def test_marks_lie_on_the_rows_that_they_are_about(lake: Path) -> None:
     # Moves every 20 minutes from the second on, both halves.
     assert len(told["marks"]) == 2 * 34
     coarse = decoded(hours(lake, 0, 12, most_columns=20))
-    assert len(coarse["marks"]) + coarse["marks_left_out"]["bounce"] == 2 * 34
+    assert (len(coarse["marks"]), coarse["marks_left_out"]) == (2 * 34, {}), "no bounce is lost where columns are wide"
     assert decoded(hours(lake, 0, 12, within="beta"))["marks"] == []
 
 
@@ -200,6 +201,17 @@ def test_fewer_rows_hold_the_same_in_all(lake: Path) -> None:
     assert few.rows.bundles.sum() == whole.rows.bundles.sum() == 5
     values = METRICS["topics"].values()
     assert np.nansum(values[few.codes], axis=1) == pytest.approx(np.nansum(values[whole.codes], axis=1), rel=0.1)
+
+
+def test_of_many_marks_every_bounce_is_kept_and_the_others_share_what_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "MOST_MARKS", 60)
+    bounce, move, held = (KINDS.index(name) for name in ("bounce", "move", "held"))
+    kind = np.array([bounce] * 50 + [move] * 400 + [held] * 5)
+    cell = np.r_[np.arange(50) // 5, np.arange(400), np.zeros(5)].astype(np.int64)
+    taken, left_out = reader._few(kind, cell)
+    counts = {name: int((kind[taken] == KINDS.index(name)).sum()) for name in ("bounce", "move", "held")}
+    assert counts == {"bounce": 50, "move": 59, "held": 1}
+    assert left_out == {"move": 341, "held": 4}
 
 
 def test_a_picture_that_would_be_too_large_is_made_smaller(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:

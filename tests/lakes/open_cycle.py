@@ -27,6 +27,7 @@ class OpenCycle:
         for name in ("approvals", "commands", "outcomes"):
             self.lake.append(name, [])
         more = {"splits": int(splits), "unloads": 2, "placements": 2, "held": 0, "refusals": 0, "mode": "approve"}
+        more |= {"before_max_over_mean": 1.58, "after_max_over_mean": 1.12, "moved_traffic_share": 2 / 3}
         self.attempt_id = self.lake.add(
             CLUSTER, at, _tables(splits), plan_id=PLAN, status="planned", dag_id=dag_id, run_id=self.run_id, **more
         )

@@ -85,6 +85,11 @@ def main(manager: str) -> None:
                 )
                 bearer = {} if token is None else {"Authorization": f"Bearer {token}"}
                 answers.append(_call(client, "POST", path, who, {}, bearer, f"{path} bearer"))
+        offers = {}
+        for who in ("viewer", "operator"):
+            client.cookies.clear()
+            text = client.get("/evenkeel/what-if", headers={"Cookie": f"_token={tokens[who]}"}).text
+            offers[who] = "what-if/new" in text
         client.cookies.clear()
         login = re.findall(r'href="([^"]+)">Log in', client.get("/evenkeel/cycles").text)
         answers.append(_call(client, "GET", "/evenkeel/", "forged", {"_token": "a.b.c"}, {}, "/evenkeel/"))
@@ -93,6 +98,7 @@ def main(manager: str) -> None:
         "answers": answers,
         "audit": _audit(),
         "login": login,
+        "offers": offers,
         "reader": [began, own.state.reader.pid is None and not os.path.exists(f"/proc/{began}")],
     }
     print(json.dumps(found))

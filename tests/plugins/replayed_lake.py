@@ -41,7 +41,7 @@ class ReplayedLake(SmallLake):
 
     def replay(
         self, replay_id: str, cluster: str, variants: Mapping[str, Mapping[str, Any]], *, kind: str = OPEN_LOOP,
-        cycles: int = 30, minutes: int = 0, kept: int | None = None,
+        cycles: int = 30, minutes: int = 0, kept: int | None = None, error: Mapping[str, Any] | None = None,
     ) -> VariantComparison:  # fmt: skip
         """A replay, made so many minutes after the first; `kept`: rows that are still there, None for all."""
         made = scenario("zipf", Size(bundles=24, cycles=cycles), 7)
@@ -52,17 +52,18 @@ class ReplayedLake(SmallLake):
         base = default_settings()
         for name, values in variants.items():
             own = settings_of(Variant(name, dict(values)), base, "modular", cluster)
-            for table, row in simulate(made, ModelSteering(name, own, 0.85, cluster)):
+            for table, row in simulate(made, ModelSteering(name, (own,), 0.85, cluster)):
                 if table == CYCLES:
                     comparison.add(row)
                     rows.append({**row, **stamp, "cycle_date": row["cycle_at"].date()})
         self.append(CYCLES, rows[:kept])
         is_model = kind == CLOSED_LOOP
+        scenario_row = {"name": "zipf", "seed": None if error else 7, "error": error}
         write = {"table": CYCLES, "write_id": stamp["write_id"], "version": 1, "rows": len(rows), "commit": "d"}
         run = {
             "cluster": cluster, "replay_id": replay_id, "kind": kind, "since": made.moments[0],
             "until": made.moments[-1], "cycles": cycles, "variants": json.dumps(words), "limit": 0.85,
-            "scenario": json.dumps({"name": "zipf", "seed": 7}) if is_model else None,
+            "scenario": json.dumps(scenario_row) if is_model else None,
             "summary": json.dumps(comparison.rows()), "writes": [write], "code_version": "1.0.0",
             "code_digest": "c0de", "made_at": BEGIN + timedelta(minutes=minutes),
         }  # fmt: skip

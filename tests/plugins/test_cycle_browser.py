@@ -260,6 +260,28 @@ def test_where_the_question_does_not_offer_it_the_third_button_is_not_there(brow
         assert [one.inner_text() for one in page.locator("#approval button:visible").all()] == ["Approve", "Reject"]
 
 
+def test_a_plan_that_is_superseded_while_the_page_is_open_takes_no_answer(browser: Browser, cycle: OpenCycle) -> None:
+    api = Api()
+    with shown(browser, cycle, api) as page:
+        page.get_by_role("button", name="Approve", exact=True).wait_for(timeout=10_000)
+        cycle.lake.add(CLUSTER, cycle.at + timedelta(minutes=2), {}, plan_id="1" * 64)
+        page.clock.run_for(8_000)
+        page.locator("#approval", has_text="This plan is superseded: the cycle of").wait_for(timeout=30_000)
+        assert (page.locator("#approval button").count(), api.patched) == (0, [])
+
+
+def test_a_question_for_others_offers_no_button(browser: Browser, cycle: OpenCycle) -> None:
+    def named(route: Route) -> None:
+        kim = [{"id": "kim", "name": "Kim"}]
+        route.fulfill(json={"response_received": False, "options": OPTIONS, "assigned_users": kim, "params_input": {}})
+
+    with shown(browser, cycle, Api()) as page:
+        page.route("**/hitlDetails", named)
+        page.reload()
+        page.get_by_text("It is for Kim to answer.").wait_for(timeout=10_000)
+        assert page.locator("#approval button:visible").count() == 0
+
+
 @pytest.mark.parametrize(("width", "scheme", "state"), in_sizes(("waiting", "under way"), fullest="under way"))
 def test_the_page_is_accessible_and_fits(
     browser: Browser, axe: str, cycle: OpenCycle, width: int, scheme: str, state: str

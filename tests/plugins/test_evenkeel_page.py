@@ -22,6 +22,8 @@ from evenkeel.handover import ClusterCycle, Handover, Run, Snapshot
 from evenkeel.lake.handover_files import FOLDER, handed_on
 from evenkeel.lake.record import Record, find_cycles
 from evenkeel.verify.runs import VerifyRun, leave
+from tests.lakes.open_cycle import CLUSTER as OPEN
+from tests.lakes.open_cycle import MOVED, OpenCycle
 from tests.lakes.plausible import ACTING, LAB, LAB_FIRST, SPREAD, fill_odd
 from tests.lakes.small_lake import SmallLake, moment
 from tests.lakes.urgent_lake import XSS, urgent_lake
@@ -129,6 +131,11 @@ def test_settings_in_force_are_shown_once_each_with_the_clusters_that_have_them(
     assert page.get("/settings", params={"show": "' OR 1=1 --"}).status_code == 400
 
 
+def shown(text: str) -> str:
+    """The page's text without its tags."""
+    return html.unescape(re.sub(r"<[^>]+>", "", text))
+
+
 def test_a_plan_that_waits_says_what_it_costs_and_where_airflow_asks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -150,6 +157,54 @@ def test_a_plan_that_waits_says_what_it_costs_and_where_airflow_asks(
     text = page.get("/cycle", params={"cluster": "approval", "at": "latest"}).text
     assert "Approved without splits by jo at 2026-11-21 08:31:00 UTC: &lt;b&gt;night&lt;/b&gt;" in text
     assert "This plan has an answer; a later one holds instead" in text
+
+
+def test_a_plan_that_a_newer_cycle_supersedes_takes_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = OpenCycle(tmp_path / "lake", moment("2026-11-21T08:30:00"))
+    page, asked = desk_client(made.root, monkeypatch), {"cluster": OPEN, "at": made.at.isoformat()}
+    text = page.get("/cycle", params=asked).text
+    assert 'id="approval"' in text
+    benefit = (
+        "It is to bring the busiest broker from 1.58 to 1.12 times the mean, and moves 66.7 % of the cluster's traffic."
+    )
+    assert benefit in shown(text)
+    for bundle in MOVED:
+        assert f"{bundle}: pulsar-1.prod:8080 → pulsar-3.prod:8080" in shown(text)
+    made.lake.add(OPEN, made.at + timedelta(minutes=5), {}, plan_id="0" * 64, kind="backfill")
+    assert 'id="approval"' in page.get("/cycle", params=asked).text, "a backfill supersedes nothing"
+    made.lake.add(OPEN, made.at + timedelta(minutes=10), {}, plan_id="1" * 64)
+    text = page.get("/cycle", params=asked).text
+    assert 'id="approval"' not in text
+    assert "This plan is superseded. The cycle of 2026-11-21 08:40:00 UTC is on record" in shown(text)
+    assert 'data-superseded="2026-11-21 08:40:00 UTC"' in page.get("/cycle-commands", params=asked).text
+
+
+def test_who_may_not_answer_is_offered_no_answer(tmp_path: Path) -> None:
+    from evenkeel_page.pages import answer
+    from evenkeel_page.reader import Job
+
+    made = OpenCycle(tmp_path / "lake", moment("2026-11-21T08:30:00"))
+    words = {"cluster": OPEN, "at": "latest"}
+    viewer, operator = (
+        answer(Job("cycle", str(made.root), words | {"answers_as": user})).body for user in ("", "olga")
+    )
+    assert ('data-user=""' in viewer, 'data-user="olga"' in operator) == (True, True)
+    assert ("whether you may answer" in viewer, "whether you may answer" in operator) == (False, True)
+
+
+def test_a_lake_that_is_gone_is_not_one_that_is_to_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from evenkeel_page import airflow_side
+
+    page = desk_client(tmp_path / "gone", monkeypatch)
+    paths = ("/", "/cycles", "/heat", "/heat/picture")
+    monkeypatch.setattr(airflow_side, "has_decided", lambda: False)
+    assert [page.get(path).status_code for path in paths] == [200, 200, 200, 404]
+    assert "No cycles yet" in page.get("/").text
+    monkeypatch.setattr(airflow_side, "has_decided", lambda: True)
+    assert [page.get(path).status_code for path in paths] == [503] * 4
+    for path in paths:
+        assert "The lake is gone" in page.get(path).text
+        assert "No cycles yet" not in page.get(path).text
 
 
 def test_without_a_log_the_page_of_proofs_says_how_to_begin_one(page: TestClient) -> None:

@@ -12,6 +12,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,7 @@ from evenkeel.lake.record import Record
 from tests.browsing import OPEN_ALL, SIZES, violations, watched_page
 from tests.lakes.plausible import ODD, fill_odd
 from tests.lakes.small_lake import SmallLake
+from tests.lakes.thrashed_lake import thrashed_lake
 from tests.plugins.desk_server import desk_served
 from tests.plugins.here_reader import HereReader
 from tests.plugins.warm_lake import BEGIN, CLUSTER, HOT
@@ -365,6 +367,64 @@ def test_two_fingers_zoom_and_a_tap_asks_why(browser: Browser, desk: str) -> Non
         page.wait_for_url("**view=**")
         page.touchscreen.tap(*middle)
         page.wait_for_selector("#why-panel .why")
+
+
+def test_a_tap_that_shakes_shows_why_on_a_phone(browser: Browser, desk: str) -> None:
+    with seen(browser, f"{desk}heat", 390, "light", has_touch=True, is_mobile=True) as page:
+        page.locator("#field").scroll_into_view_if_needed()
+        box = page.locator("#field").bounding_box()
+        assert box is not None
+        client = page.context.new_cdp_session(page)
+        x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+        for kind, points in (
+            ("touchStart", [{"x": x, "y": y}]), ("touchMove", [{"x": x + 8, "y": y}]), ("touchEnd", []),
+        ):  # fmt: skip
+            client.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+        page.wait_for_selector("#why-panel .why")
+        page.wait_for_function("document.getElementById('why-panel').getBoundingClientRect().top < innerHeight - 60")
+        assert page.locator("#tip").is_hidden()
+
+
+def test_a_tip_closes_by_escape_and_when_the_page_moves(browser: Browser, desk: str) -> None:
+    with seen(browser, f"{desk}heat") as page:
+        box = page.locator("#field").bounding_box()
+        assert box is not None
+        for step, close in enumerate((
+            lambda: page.keyboard.press("Escape"), lambda: page.mouse.wheel(0, 200),
+            lambda: page.locator("[data-zoom=in]").focus() or page.keyboard.press("Enter"),
+        )):  # fmt: skip
+            page.evaluate("scrollTo(0, 0)")
+            page.mouse.move(box["x"] + box["width"] / 2 + 3 * step, box["y"] + 120)
+            page.wait_for_selector("#tip:visible")
+            close()
+            page.wait_for_selector("#tip", state="hidden")
+
+
+def test_a_shared_address_keeps_its_range(browser: Browser, desk: str) -> None:
+    with seen(browser, f"{desk}heat?last=6h") as page:
+        page.get_by_role("button", name="Share").click()
+        page.wait_for_url("**from=**")
+        words = {name: value for name, (value,) in parse_qs(urlsplit(page.url).query).items()}
+        assert "last" not in words
+        newest = Record(os.environ["EVENKEEL_LAKE"]).newest_row_at("cycles", CLUSTER)
+        assert newest is not None
+        to = newest + timedelta(minutes=1)
+        assert [words["from"], words["to"]] == [f"{at:%Y-%m-%dT%H:%M:%S}" for at in (to - timedelta(hours=6), to)]
+        assert "this range, also later" in page.locator("#state").inner_text()
+        caption = page.locator("#caption").inner_text()
+        page.goto(page.url)
+        page.wait_for_selector(DRAWN, state="attached")
+        assert page.locator("#caption").inner_text() == caption
+
+
+def test_changes_of_settings_are_marked_on_the_time_axis(browser: Browser, tmp_path: Path) -> None:
+    lake = thrashed_lake(tmp_path / "lake")
+    build(str(lake))
+    with desk_served(lake, HereReader()) as address, seen(browser, f"{address}heat?cluster=shop") as page:
+        mark = page.locator("#times .change")
+        assert mark.count() == 1
+        assert str(mark.get_attribute("title")).startswith("2026-11-17 13:40 UTC, settings: evenkeelGuardsEnabled")
+        assert "Settings changed at 2026-11-17 13:40:00 UTC" in page.locator("#notes").inner_text()
 
 
 # What the desk cannot answer.

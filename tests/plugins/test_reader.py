@@ -131,6 +131,14 @@ def test_ten_requests_at_once_are_answered_or_refused_at_once(reader: Make) -> N
     assert one.ask(job("pid")).status == 200, "there is room again"
 
 
+def test_a_dozen_readers_at_once_are_all_answered(reader: Make) -> None:
+    one = reader()
+    one.ask(job("pid"))
+    with ThreadPoolExecutor(12) as pool:
+        found = list(pool.map(lambda _: one.ask(job("sleep", 0.1)).status, range(12)))
+    assert found == [200] * 12
+
+
 def test_who_waits_too_long_for_a_turn_is_refused(reader: Make) -> None:
     from evenkeel_page.reader import ReaderBusy
 

@@ -97,6 +97,10 @@ def test_a_viewer_reads_everything_and_acts_nowhere(answers: dict[str, Any]) -> 
     assert {status for name, status in found.items() if name.startswith("/acts")} == {403}
 
 
+def test_a_viewer_is_offered_no_form_that_refuses(answers: dict[str, Any]) -> None:
+    assert answers["offers"] == {"viewer": False, "operator": True}
+
+
 def test_an_operator_acts_from_a_page_of_this_site_or_with_a_token_and_each_act_has_an_audit_line(
     answers: dict[str, Any],
 ) -> None:

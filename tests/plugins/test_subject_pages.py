@@ -365,10 +365,14 @@ def test_moments_of_any_kind_are_answered(page: TestClient, given: dict[str, str
 def test_a_long_range_is_thinned_and_says_so(page: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     from evenkeel_page import subject_course
 
+    before = bundle(page, at=NOON)
     monkeypatch.setattr(subject_course, "MOST_POINTS", 24)
     answer = bundle(page, at=NOON)
     assert "142 cycles, of which 24 are drawn, evenly spread" in words_of(answer.text)
-    assert {row[1] for row in cells(answer.text, "What happened")} == {"move", "owner", "held", "split"}
+    whole = [row for row in cells(before.text, "What happened") if row[1] == "bounce"]
+    kept = [row for row in cells(answer.text, "What happened") if row[1] == "bounce"]
+    assert [row[0] for row in kept] == [row[0] for row in whole] != []
+    assert {row[1] for row in cells(answer.text, "What happened")} == {"move", "owner", "held", "split", "bounce"}
     monkeypatch.setattr(subject_course, "MOST_ROWS_READ", 1_000)
     assert "of which 24 are drawn" in words_of(broker(page).text)
 

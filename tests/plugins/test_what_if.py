@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from evenkeel.lake.record import read_table
+from evenkeel.replay.history import CLOSED_LOOP
 from evenkeel.replay.results import MOST_POINTS, find_replays, read_courses
 from evenkeel.replay.run_params import check_params
 from evenkeel.settings import resolve
 from tests.lakes.urgent_lake import XSS
 from tests.plugins.here_reader import HereReader
-from tests.plugins.replayed_lake import BEGIN, EU, IN_FORCE, UNIFORM, US, ReplayedLake, replayed_lake
+from tests.plugins.replayed_lake import BEGIN, EU, IN_FORCE, OFF, UNIFORM, US, ReplayedLake, replayed_lake
 
 if TYPE_CHECKING:
     from fastapi.testclient import TestClient
@@ -98,6 +99,19 @@ def test_the_figures_are_those_that_the_replay_put_on_record(page: TestClient, r
     summary = {row["variant"]: row for row in run.summary}
     assert summary["UniformLoadShedder"]["moves"] > 0
     assert cells[1][0] == str(summary["UniformLoadShedder"]["moves"])
+
+
+def test_a_simulation_of_recorded_traffic_shows_how_far_its_model_is_off(client: Client, tmp_path: Path) -> None:
+    lake = ReplayedLake(tmp_path / "lake")
+    lake.cluster(EU)
+    error = {"points": 12, "usage": 0.031, "guess": 0.2, "max_over_mean": 0.05, "moves": 8}
+    shift = {"moments": 2, "off": 0.043, "unmoved": 0.2}
+    lake.replay("still", EU, {"untouched": OFF}, kind=CLOSED_LOOP, error={**error, "shift": None})
+    lake.replay("moved", EU, {"untouched": OFF}, kind=CLOSED_LOOP, error={**error, "shift": shift})
+    pages = {name: shown(client(lake.root).get(f"/what-if/run?id={name}").text) for name in ("still", "moved")}
+    for text in pages.values():
+        assert "The model misses the recorded usage of a broker by 3.10 points on average" in text
+    assert ["share of the traffic by 4.3 points" in text for text in pages.values()] == [False, True]
 
 
 def test_the_course_is_that_of_the_rows(page: TestClient, replayed: Path) -> None:

@@ -30,7 +30,7 @@ NAMESPACE = "shop/ns"
 
 
 def steering(**overrides: object) -> ModelSteering:
-    return ModelSteering("one", resolve(observed=None, overrides=overrides), 0.85)
+    return ModelSteering("one", (resolve(observed=None, overrides=overrides),), 0.85)
 
 
 def played(name: str, overrides: dict[str, object], seed: int = 7) -> list[tuple[str, dict]]:

@@ -62,6 +62,8 @@ def test_the_page_shows_what_the_run_came_to(
     cells = [[html.unescape(one) for one in re.findall(r'<td class="num">(.*?)</td>', row)] for row in rows]
     assert cells == [line[1:] for line in replay.cells()]
     assert [row["variant"] for row in replay.summary if row["moves"]], "something was moved, or there is little to see"
+    assert replay.summary[0]["variant"] == "recorded", "what happened stands beside what a variant would have done"
+    assert ("The model misses the recorded usage of a broker by" in text) == replay.is_simulation
 
     courses = read_courses(lake, [replay])
     stored = [row for row in read_table(lake, "replay_cycles") if row["replay_id"] == replay_id]

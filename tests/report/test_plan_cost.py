@@ -4,7 +4,7 @@ from pathlib import Path
 
 from evenkeel.lake.record import find_cycles
 from evenkeel.report.plan_cost import ClientCost, client_cost, read_plan_cost
-from tests.lakes.plausible import LAB, bundle_load, plausible_lake
+from tests.lakes.plausible import HOT, LAB, LARGE, NEXT, A, B, C, bundle_load, plausible_lake
 
 FIRST, SECOND = "acme/ns0/0x00000000_0x80000000", "acme/ns0/0x80000000_0xffffffff"
 
@@ -28,3 +28,6 @@ def test_a_plan_costs_its_unloads_and_splits_apart(tmp_path: Path) -> None:
     assert (cost.unloads.bundles, cost.unloads.topics, cost.unloads.sessions) == (2, 48, 26)
     assert (cost.splits.bundles, cost.splits.topics, cost.splits.sessions) == (1, 64, 13)
     assert cost.unloads.msg_rate > cost.splits.msg_rate > 0.0
+    assert [(bundle, source) for bundle, source, _ in cost.moves] == [(NEXT, A), (HOT, A)]
+    assert all(goal in (B, C) for _, _, goal in cost.moves)
+    assert cost.divided == (LARGE,)

@@ -8,7 +8,7 @@
   const form = document.getElementById("approval-form");
   const reason = document.getElementById("approval-reason");
   const buttons = [...form.querySelectorAll("button")];
-  const address = box.dataset.question;
+  const { question: address, user } = box.dataset;
   const LOOKS_EVERY_MS = 10_000;
   // Airflow may lose an answer that comes right after the question, and ask again: so often an answer is looked at.
   const LOOKS_AT_ANSWER = 6;
@@ -38,7 +38,11 @@
     // What the question offers: without splits only where the plan has some.
     for (const button of buttons) button.hidden = !(found.options ?? []).includes(button.dataset.option);
     const again = looksLeft < LOOKS_AT_ANSWER ? "Airflow lost the answer, and asks again. " : "";
-    if (form.hidden) say(`${again}The question is open. Your answer is put on record under your login.`, true);
+    const named = found.assigned_users ?? [];
+    const mayAnswer = user !== "" && (!named.length || named.some(({ id }) => id === user));
+    if (mayAnswer) { if (form.hidden) say(`${again}The question is open. Your answer is put on record under your login.`, true); }
+    else if (user !== "") say(`The question is open. It is for ${named.map(({ name }) => name).join(", ")} to answer.`);
+    else say("The question is open. You may see it, and not answer: that needs a right on required actions of rebalance_approval.");
     looksLeft = LOOKS_AT_ANSWER;
     return false;
   };
@@ -101,6 +105,7 @@
   });
 
   const wait = async () => {
+    if (!form.isConnected) return; // a newer cycle has superseded the plan
     if (document.hidden && form.hidden === false) return void setTimeout(wait, LOOKS_EVERY_MS);
     if (!(await look())) setTimeout(wait, LOOKS_EVERY_MS);
   };

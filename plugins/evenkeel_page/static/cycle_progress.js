@@ -47,6 +47,13 @@
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     const [progress, lines, table] = ["progress", "progress-said", "outcomes-0"].map((id) => page.getElementById(id));
     if (!progress || !lines || !table) return false;
+    const approval = document.getElementById("approval");
+    if (approval && progress.dataset.superseded) {
+      const words = document.createElement("p");
+      words.setAttribute("role", "status");
+      words.textContent = `This plan is superseded: the cycle of ${progress.dataset.superseded} is on record. No answer is taken any more.`;
+      approval.replaceChildren(words);
+    }
     replace(said, lines);
     replace(outcomes, table);
     if (progress.dataset.over !== "yes") return false;

@@ -58,6 +58,26 @@
       field.focus();
     }
   });
+  // A mark of a picture says what it is by its title, which a finger does not bring up: a tap writes it below.
+  const REACH = 16;
+  document.addEventListener("click", (event) => {
+    const drawing = event.target.closest?.("svg.course");
+    if (!drawing) return;
+    const near = [...drawing.querySelectorAll("title")].map((title) => {
+      const { left, right, top, bottom } = title.parentElement.getBoundingClientRect();
+      const across = Math.max(left - event.clientX, 0, event.clientX - right);
+      return { words: title.textContent, far: Math.hypot(across, Math.max(top - event.clientY, 0, event.clientY - bottom)) };
+    }).filter(({ far }) => far <= REACH).sort((one, other) => one.far - other.far);
+    let said = document.getElementById("mark-said");
+    if (!said) {
+      said = document.createElement("p");
+      Object.assign(said, { id: "mark-said", className: "note" });
+      said.setAttribute("role", "status");
+    }
+    drawing.after(said);
+    said.textContent = near[0]?.words ?? "";
+  });
+
   begin();
   if (document.querySelector(".clusters")) setInterval(renew, EVERY_MS);
 })();

@@ -13,6 +13,7 @@ const RENEW_MS = 60_000;
 const SETTLED_MS = 350;
 const MOST_TRIES = 6;
 const LEAST_SECONDS = 120;
+const FINGER = 14;  // pixels that a finger may move or miss by in a tap
 const by = (id) => document.getElementById(id);
 const [field, form, root] = [by("field"), by("ask"), by("heat")];
 const darkness = matchMedia("(prefers-color-scheme: dark)");
@@ -248,13 +249,14 @@ const caption = () => {
 /** Draws what depends on zoom: called for every move. */
 const drawView = () => {
   if (!picture) return;
+  hideTip();
   const began = performance.now();
   const took = drawCells(by("cells"), picture, view, { ...colours, isOwner: look.isOwner, dark: isDark() });
   const { width, height } = field.getBoundingClientRect();
   const most = drawStrip(by("strip"), picture, view, getComputedStyle(root).getPropertyValue("--strip"));
   const words = picture.unit === "fraction" ? "largest" : "together";
   by("strip-words").textContent = picture.rows ? `${words}, up to ${most > 0 ? short(most, picture.unit) : "nothing"}` : "";
-  fillTimes(view, width);
+  fillTimes(view, width, base.changes ?? []);
   fillNames(picture, view, height, showSpace);
   field.classList.toggle("zoomed", !isWhole());
   drawTop();
@@ -349,12 +351,12 @@ const cellAt = (point) => {
 };
 
 /** Marks near a point, the nearest first, as places in `picture.marks`. */
-const marksNear = (point) => picture.marks.flatMap(([at, kind, row], place) => {
+const marksNear = (point, reach = 9) => picture.marks.flatMap(([at, kind, row], place) => {
   if (look.hidden.has(kind)) return [];
   const x = ((at - view.t0) / (view.t1 - view.t0)) * point.width;
   const y = ((row + 0.5 - view.y0) / (view.y1 - view.y0)) * point.height;
   const far = Math.hypot(x - point.x, y - point.y);
-  return far <= 9 ? [{ far, place }] : [];
+  return far <= reach ? [{ far, place }] : [];
 }).sort((one, other) => one.far - other.far).map(({ place }) => place);
 
 /** Marks in a cell, as places in `picture.marks`. */
@@ -372,6 +374,7 @@ const markWords = (place) => {
   return `${stamp(at)} ${kind}: ${visible(picture.texts[text])}`;
 };
 
+const hideTip = () => { by("tip").hidden = true; };
 const showTip = (point, cell) => {
   const tip = by("tip");
   const near = marksNear(point);
@@ -482,6 +485,7 @@ const pinchOf = () => {
 field.addEventListener("pointerdown", (event) => {
   if (!picture?.columns || event.button > 0) return;
   const point = spot(event);
+  hideTip();
   fingers.set(event.pointerId, point);
   field.setPointerCapture(event.pointerId);
   if (isPinch()) { pinch = pinchOf(); drag = box = null; return; }
@@ -503,9 +507,8 @@ field.addEventListener("pointermove", (event) => {
     return;
   }
   if (drag) {
-    drag.moves ||= Math.hypot(point.x - drag.from.x, point.y - drag.from.y) > 5;
+    drag.moves ||= Math.hypot(point.x - drag.from.x, point.y - drag.from.y) > (event.pointerType === "mouse" ? 5 : FINGER);
     if (!drag.moves) return;
-    by("tip").hidden = true;
     if (drag.marks) {
       box = [drag.from.x, drag.from.y, point.x, point.y];
       drawTop();
@@ -542,18 +545,20 @@ const ended = (event) => {
     return;
   }
   if (done.moves) return;
-  const near = marksNear(point);
+  // A finger is broad, and on a phone the answer stands below the map: it is brought into sight.
+  const isFinger = event.pointerType !== "mouse";
+  const near = marksNear(point, isFinger ? FINGER : 9);
   if (near.length) {
     const [at, , row] = picture.marks[near[0]];
-    choose(row, picture.column(at), false, at);
+    choose(row, picture.column(at), isFinger, at);
     return;
   }
   const cell = cellAt(point);
-  if (cell) choose(...cell, false);
+  if (cell) choose(...cell, isFinger);
 };
 field.addEventListener("pointerup", ended);
 field.addEventListener("pointercancel", ended);
-field.addEventListener("pointerleave", () => { by("tip").hidden = true; hovered = null; if (picture && colours) drawTop(); });
+field.addEventListener("pointerleave", () => { hideTip(); hovered = null; if (picture && colours) drawTop(); });
 
 field.addEventListener("wheel", (event) => {
   if (!picture?.columns || (document.activeElement !== field && !event.ctrlKey && !event.metaKey)) return;
@@ -623,6 +628,7 @@ const space = (way) => {
 const arrows = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
 
 field.addEventListener("keydown", (event) => {
+  hideTip();
   if (event.key === "?") { by("keys").showModal(); event.preventDefault(); return; }
   if (event.ctrlKey || event.metaKey) return;
   if (event.key === "Escape") {
@@ -766,6 +772,19 @@ for (const box_ of document.querySelectorAll("[data-mark]")) {
 }
 by("bright").addEventListener("input", () => { look.bright = Number(by("bright").value); drawAll(); keep(); });
 by("broker").addEventListener("change", () => { const code = Number(by("broker").value); look.broker = code ? base.brokers[code - 1] : ""; drawAll(); keep(); });
+// The range of a shared address is fixed: `last=24h` would be another one for whoever opens it later.
+by("share").addEventListener("click", async () => {
+  if (!base) return;
+  form.elements.last.value = "";
+  [form.elements.from.value, form.elements.to.value] = [base.asked.from, base.asked.to].map((at) => stamp(at).replace(" ", "T"));
+  keep(true);
+  const copied = await navigator.clipboard?.writeText(location.href).then(() => true, () => false);
+  tell(copied ? "The address is copied. It shows this range, also later." : "The address of this page shows this range, also later: copy it.");
+});
+// A tip closes by Escape wherever the focus is, and once what is below it moves.
+document.addEventListener("keydown", (event) => { if (event.key === "Escape") hideTip(); });
+document.addEventListener("pointerdown", (event) => { if (!field.contains(event.target)) hideTip(); });
+for (const kind of ["scroll", "blur"]) window.addEventListener(kind, hideTip, { passive: true });
 by("keys-open").addEventListener("click", () => by("keys").showModal());
 
 new ResizeObserver(() => { if (picture && colours) drawAll(); }).observe(field);

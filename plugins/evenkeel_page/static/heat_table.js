@@ -68,7 +68,9 @@ export const fillTop = (picture, view, ask) => {
     });
     const last = made("td", "", CELL);
     last.append(link);
-    line.append(head, when, made("td", picture.valueWords(code), { class: "num", ...CELL }), owner, last);
+    const value = made("td", picture.valueWords(code), { class: "num", ...CELL });
+    if (picture.hatched?.[row * picture.columns + column]) value.append(made("small", " shared by width"));
+    line.append(head, when, value, owner, last);
     return line;
   }));
   if (!found.length) {
@@ -152,8 +154,8 @@ export const fillBrokers = (picture, order, colours, chosen, isOwner, choose) =>
 
 const STEPS = [60, 300, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800, 1209600, 2592000, 7776000];
 
-/** Writes times below the map. */
-export const fillTimes = (view, width) => {
+/** Writes times below the map, and marks moments at which settings changed ([seconds, words]). */
+export const fillTimes = (view, width, changes) => {
   const most = Math.max(2, Math.floor(width / 60));
   const step = STEPS.find((one) => (view.t1 - view.t0) / one <= most) ?? STEPS[STEPS.length - 1];
   const found = [];
@@ -169,6 +171,12 @@ export const fillTimes = (view, width) => {
     found.push(tick);
   }
   if (!found.length) found.push(made("span", stamp(view.t0), { class: "only" }));
+  for (const [at, words] of changes) {
+    if (at < view.t0 || at > view.t1) continue;
+    const mark = made("i", "", { class: "change", title: `${stamp(at)} UTC, settings: ${words}` });
+    mark.style.left = `${((at - view.t0) / (view.t1 - view.t0)) * 100}%`;
+    found.push(mark);
+  }
   document.getElementById("times").replaceChildren(...found);
 };
 

@@ -9,6 +9,7 @@ too: an edited XCom approves nothing.
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -22,20 +23,24 @@ from airflow.sdk.execution_time.hitl import HITLUser
 from evenkeel.airflow.dag_files import is_on
 from evenkeel.airflow.dag_names import APPROVING, DECIDING_DAG, PUBLISH, WAITING, dag_id_of, lake_in
 from evenkeel.airflow.seal import Origin, opened, sealed
-from evenkeel.errors import BadInput, SettingsError
+from evenkeel.errors import BadInput, EvenkeelError, SettingsError
 from evenkeel.model.amounts import plural
 from evenkeel.settings.operation import ENVIRONMENT
 
 if TYPE_CHECKING:
     from evenkeel.handover import Handover
 
+log = logging.getLogger(__name__)
+
 APPROVE, APPROVE_WITHOUT_SPLITS, REJECT = "Approve", "Approve without splits", "Reject"
 REASON = "reason"
 MOST_REASON = 500
 """Maximum number of characters of a reason that are recorded."""
+IN_TIME, SUPERSEDED = "no one answered in time", "superseded: "
 APPROVERS_VARIABLE = "EVENKEEL_APPROVERS"
 FOUR_EYES_VARIABLE = "EVENKEEL_FOUR_EYES"
-_LONGEST = timedelta(hours=20)
+_LOOKS_EVERY = timedelta(minutes=5)
+"""The time after which an open question looks if its plan still counts. Airflow may lose an answer right after it."""
 # Beside its maker's login a request may name any person, and the question is read as Markdown.
 _NOT_PLAIN = re.compile(r"[^\w .,:@()-]")
 
@@ -94,7 +99,7 @@ def answer_to(handover: Handover, plan_id: str, answer: Mapping[str, Any]) -> di
     counts as a no too. Airflow checks the answer against the list at the time of the question, and against none if it
     treats every user as an administrator.
     """
-    from evenkeel.lake.controls import APPROVED, REJECTED, WITHOUT_SPLITS, answer_row, names_in
+    from evenkeel.lake.controls import APPROVED, NOBODY, REJECTED, WITHOUT_SPLITS, answer_row, names_in
 
     (cycle,) = handover.cycles
     meant = {(APPROVE,): APPROVED, (APPROVE_WITHOUT_SPLITS,): WITHOUT_SPLITS}
@@ -102,7 +107,7 @@ def answer_to(handover: Handover, plan_id: str, answer: Mapping[str, Any]) -> di
     user = answer.get("responded_by_user") or {}
     names = {str(user[name]) for name in ("id", "name") if user.get(name)}
     reason = str(answer.get(REASON) or "") or None
-    by, note = (str(user.get("name") or user.get("id")), reason) if names else ("nobody", "no one answered in time")
+    by, note = (str(user.get("name") or user.get("id")), reason) if names else (NOBODY, reason or IN_TIME)
     allowed = {user["id"] for user in approvers()}
     if verdict != REJECTED and allowed and allowed.isdisjoint(names):
         verdict, note = REJECTED, f"{by} is not among those who may approve a plan ({APPROVERS_VARIABLE})"
@@ -143,7 +148,11 @@ class PlanQuestion(TriggerDagRunOperator):
 
 
 class PlanApproval(HITLOperator):
-    """Asks about the one plan that the run's params name, for as long as it may be carried out."""
+    """Asks about the one plan that the run's params name, for as long as it may be carried out.
+
+    Every five minutes it looks if it may still be. If not, it closes the question: too old, or superseded by a newer
+    cycle.
+    """
 
     template_fields = ()
 
@@ -153,28 +162,22 @@ class PlanApproval(HITLOperator):
         super().__init__(
             subject="Carry the plan out?",
             options=[APPROVE, APPROVE_WITHOUT_SPLITS, REJECT],  # until the plan is known
-            defaults=REJECT,
             assigned_users=users,
-            response_timeout=_LONGEST,  # until the plan is known
+            response_timeout=_LOOKS_EVERY,
             **more,
         )
 
     def execute(self, context: Any) -> Any:
-        """Ask the question; the task resumes with the answer."""
+        """Ask the question; the task resumes with the answer, or to look if the question still stands."""
         from airflow.sdk.exceptions import AirflowFailException
 
-        try:
-            handover, plan = waiting_plan(context["ti"], context["params"])
-        except (BadInput, SettingsError) as error:
-            raise AirflowFailException(str(error)) from None
-        expires_at = datetime.fromisoformat(plan["expires_at"])
-        left = expires_at - datetime.now(UTC)
-        if left.total_seconds() <= 0:
+        handover, plan, left = self._waiting(context)
+        if left <= timedelta(0):
             raise AirflowFailException(
-                f"the plan {plan['plan_id'][:12]} could be carried out until {expires_at.isoformat()} "
+                f"the plan {plan['plan_id'][:12]} could be carried out until {plan['expires_at']} "
                 "(evenkeelMaxReportAgeSeconds), and that is over: a later cycle decides on newer figures"
             )
-        self.response_timeout = left
+        self.response_timeout = min(left, _LOOKS_EVERY)
         (cycle,) = handover.cycles
         self.subject = f"Carry out the plan of {cycle.cluster}?"
         self.options = [APPROVE, *([APPROVE_WITHOUT_SPLITS] if has_splits(plan) else []), REJECT]
@@ -183,8 +186,24 @@ class PlanApproval(HITLOperator):
         return super().execute(context)
 
     def execute_complete(self, context: Any, event: dict[str, Any]) -> str:
-        """The answer as Airflow's own API took it, sealed for *send* with the plan that was asked about."""
-        given, ti = super().execute_complete(context, event), context["ti"]
+        """The answer as Airflow's own API took it, sealed for *send* with the plan that was asked about.
+
+        The answer to a superseded plan is a no. Without an answer the task waits on, or closes the question with a no.
+        """
+        from airflow.sdk.exceptions import TaskAwaitingInput
+
+        ti = context["ti"]
+        handover, _, left = self._waiting(context)
+        over = superseded(handover) or (IN_TIME if left <= timedelta(0) else "")
+        if "error" in event:
+            if not over:  # an answer that has come meanwhile wakes it at once
+                raise TaskAwaitingInput(method_name="execute_complete", timeout=min(left, _LOOKS_EVERY))
+            none = {"chosen_options": [REJECT], "params_input": {REASON: over}, "responded_by_user": None}
+            event = {**none, "responded_at": datetime.now(UTC)}
+        given = super().execute_complete(context, event)
+        if over.startswith(SUPERSEDED) and given["responded_by_user"]:
+            told = f"{over}; {given['responded_by_user']['name']} answered {given['chosen_options'][0]}"
+            given |= {"chosen_options": [REJECT], "responded_by_user": None, "params_input": {REASON: told}}
         answer = {
             "plan_id": str(context["params"]["plan_id"]),
             "chosen_options": list(given["chosen_options"]),
@@ -193,6 +212,31 @@ class PlanApproval(HITLOperator):
             REASON: str((given["params_input"] or {}).get(REASON) or "")[:MOST_REASON],
         }
         return sealed(json.dumps(answer, sort_keys=True), Origin(ti.dag_id, ti.run_id, ti.task_id))
+
+    def _waiting(self, context: Any) -> tuple[Handover, dict[str, str], timedelta]:
+        """Return what `waiting_plan` does, and for how long the plan may still be carried out."""
+        from airflow.sdk.exceptions import AirflowFailException
+
+        try:
+            handover, plan = waiting_plan(context["ti"], context["params"])
+        except (BadInput, SettingsError) as error:
+            raise AirflowFailException(str(error)) from None
+        return handover, plan, datetime.fromisoformat(plan["expires_at"]) - datetime.now(UTC)
+
+
+def superseded(handover: Handover) -> str:
+    """Return which newer cycle makes the plan of the hand-over's only cluster void; "" without one, or unreadable."""
+    from evenkeel.airflow.steps import reach
+    from evenkeel.lake.record import Record
+
+    (cycle,) = handover.cycles
+    try:
+        reach()
+        newer = Record(handover.lake).superseding(cycle.cluster, cycle.at, cycle.source)
+    except EvenkeelError as error:  # *send* looks again, and sends nothing of a superseded plan
+        log.warning("%s: if a newer cycle is on record is not known: %s", cycle.cluster, error)
+        return ""
+    return "" if newer is None else f"{SUPERSEDED}the cycle of {newer.isoformat()} is on record"
 
 
 def has_splits(plan: Mapping[str, str]) -> bool:

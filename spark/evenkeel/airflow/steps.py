@@ -324,7 +324,7 @@ def lake_root_of(cluster: str) -> str:
     return home.path
 
 
-def _reach() -> None:
+def reach() -> None:
     """Give this process the connections of an object store and of the transparency log's key, and refresh stores' keys.
 
     A Spark server of EVENKEEL_HOME gets the current keys of the stores.
@@ -449,7 +449,7 @@ def _explained_errors(ti: TaskInstance, *, needs_lake: bool = True) -> Iterator[
     An unknown error keeps its stack: the task's log may be the only place that has it. `needs_lake`: see `told`.
     """
     try:
-        _reach()
+        reach()
         yield
     except Exception as error:
         known_error = _as_ours(error, ti.dag_id)

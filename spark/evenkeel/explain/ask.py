@@ -271,7 +271,7 @@ def question_of(record: Record, attempt: Attempt) -> AskedCycle:
     # Decisions without an act, which expire first, are not used by the later rounds.
     tables = (*OBSERVED, *(table for task_round in ROUNDS for table in task_round.tables))
     rows: dict[str, Sequence[Row]] = {table: _rows(record, attempt, table) for table in tables}
-    return AskedCycle({**rows, "cycle": [cycle], "state": _state_before(record, attempt)})
+    return AskedCycle({**rows, "cycle": [cycle], "state": state_before(record, attempt)})
 
 
 def _rows(record: Record, attempt: Attempt, table: str) -> list[Row]:
@@ -286,7 +286,7 @@ def _rows(record: Record, attempt: Attempt, table: str) -> list[Row]:
     return rows
 
 
-def _state_before(record: Record, attempt: Attempt) -> list[Row]:
+def state_before(record: Record, attempt: Attempt) -> list[Row]:
     """Return the state of the previous cycle: the rows of `strategy_state` that this one took over."""
     taken = sorted({write.write_id for write in attempt.reads_of(STATE)})
     at = attempt.planned["predecessor_cycle_at"]

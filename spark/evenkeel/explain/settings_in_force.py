@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from evenkeel.errors import NoSuchCycle
-from evenkeel.lake.record import Attempt, Record, Row, clusters_of, read_rows
+from evenkeel.lake.record import Attempt, Record, Row, clusters_of, read_rows, read_rows_of
 from evenkeel.lake.record.tables import is_in
 from evenkeel.settings import Key, registry, resolve
 from evenkeel.settings.key import SPELLINGS, Generation
@@ -137,6 +137,28 @@ def _setting(name: str, known: Key | None, values: tuple[ClusterValue, ...]) -> 
     if known is None:
         return KeyInForce(name, "of another version of Evenkeel", "", "", values)
     return KeyInForce(name, known.meaning, known.unit, known.allowed, values)
+
+
+MOST_CHANGES, _MOST_KEYS = 20, 4
+
+
+def settings_changes(record: Record, cluster: str, first: datetime, last: datetime) -> list[tuple[datetime, str]]:
+    """Return the cycles that were decided with other settings than the cycle before: moment, and the changed keys.
+
+    The newest `MOST_CHANGES` have their keys in words; others say only that settings changed.
+    """
+    pairs = record.changes(cluster, "settings_digest", first, last)
+    told = [moment for pair in pairs[-MOST_CHANGES:] for moment in pair]
+    attempts = {at: newest for at in told if (newest := newest_decided(record, cluster, [at])) is not None}
+    rows = read_rows_of(record.lake, [*attempts.values()], "settings", columns=["key", "value"])
+    values = {at: {row["key"]: row["value"] for row in rows[one.attempt_id]} for at, one in attempts.items()}
+    return [(at, _change(values.get(before, {}), values.get(at, {}))) for before, at in pairs]
+
+
+def _change(before: Mapping[str, str], after: Mapping[str, str]) -> str:
+    keys = sorted(key for key in before.keys() & after.keys() if before[key] != after[key])
+    more = f" and {len(keys) - _MOST_KEYS} more" if len(keys) > _MOST_KEYS else ""
+    return ", ".join(f"{key} {before[key]} → {after[key]}" for key in keys[:_MOST_KEYS]) + more or "settings changed"
 
 
 def decided_moments(record: Record, cluster: str) -> Any:

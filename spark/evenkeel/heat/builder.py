@@ -33,7 +33,16 @@ from evenkeel.heat.recorded_rows import (
     microseconds,
 )
 from evenkeel.heat.scale import COARSEST, LAYERS, Layer
-from evenkeel.heat.tables import BLOCKS, MARK_BLOCK_SECONDS, MARKS, HeatConflict, HeatState, HeatTables
+from evenkeel.heat.tables import (
+    BLOCKS,
+    MARK_BLOCK_SECONDS,
+    MARKS,
+    HeatConflict,
+    HeatState,
+    HeatTables,
+    mark_block,
+    mark_blocks,
+)
 from evenkeel.lake.record import Attempt, Record, chunked, clusters_of
 from evenkeel.model.amounts import plural
 from evenkeel.model.past_commands import BOUNCE_MS
@@ -232,7 +241,7 @@ class _Build:
             rows = command_marks(self._record, marked) + bounce_marks(self._record, self._cluster, changes)
             self._spans.append(span)
             for row in rows:
-                self._marks.setdefault(_mark_block(row["at"]), []).append(row)
+                self._marks.setdefault(mark_block(row["at"]), []).append(row)
 
     def _span(self, window: _Window) -> tuple[datetime, datetime]:
         firsts = [float(start) for _, start in window.columns]
@@ -371,7 +380,7 @@ class _Build:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        places = sorted({*self._marks, *(block for span in self._spans for block in _mark_blocks(*span))})
+        places = sorted({*self._marks, *(block for span in self._spans for block in mark_blocks(*span))})
         replaced = {}
         for place in places:
             existing = self._tables.marks(self._cluster, [place])
@@ -454,11 +463,3 @@ def _digest(attempts: Iterable[Attempt]) -> str | None:
 
 def _rows_of(attempt: Attempt) -> int:
     return sum(write.rows for write in attempt.writes_of(LOADS))
-
-
-def _mark_block(at: datetime) -> int:
-    return int(at.timestamp() // MARK_BLOCK_SECONDS) * MARK_BLOCK_SECONDS
-
-
-def _mark_blocks(first: datetime, last: datetime) -> range:
-    return range(_mark_block(first), _mark_block(last) + 1, MARK_BLOCK_SECONDS)

@@ -73,7 +73,8 @@ class HeatPicture:
         * `shared`: packed bits, "" if none is set: a bundle's value was shared by width, as before its split.
         * `brokers`; `owners`: 16 bits, little-endian: 0 unknown, 65535 several, else position in `brokers` from 1.
         * `texts`; `marks`: [seconds since 1970, kind, row, position in `texts`], in order of time; `marks_left_out`:
-          kind to how many more there were: marks of one kind in one cell are one, and each kind has its share of 2,000.
+          kind to how many more there were. All bounces are there, up to 2,000. Marks of another kind in one cell are
+          one, and each of these kinds has its share of 2,000.
         * `exact_since`: first moment of the exact rows kept at the last build, or null.
         * `grain`: `overview`, or `namespaces` if all bundles of the part were read.
         """

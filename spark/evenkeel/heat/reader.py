@@ -20,10 +20,10 @@ from evenkeel.errors import BadInput, HeatNotBuilt, NoLake
 from evenkeel.heat.blocks import COLUMNS, NAMESPACES, OVERVIEW
 from evenkeel.heat.heat_picture import HeatPicture, groups_of, small_enough
 from evenkeel.heat.key_ranges import HIGHEST, NAMESPACE_BITS, Flags, Names, in_order
-from evenkeel.heat.recorded_rows import KINDS
+from evenkeel.heat.recorded_rows import BOUNCE, KINDS
 from evenkeel.heat.rows_shown import StoredPiece, places_of, rows_for, shown, side_by_side
 from evenkeel.heat.scale import COARSEST, LAYERS, OWNER, SEVERAL, Layer, Metric, metric_named
-from evenkeel.heat.tables import MARK_BLOCK_SECONDS, HeatState, HeatTables, among
+from evenkeel.heat.tables import HeatState, HeatTables, among, mark_blocks
 from evenkeel.lake.record.ranges import nearest
 from evenkeel.lake.record.tables import is_table
 
@@ -354,7 +354,7 @@ class _PictureView:
         if not len(starts) or not len(lower):
             return (), {}
         first, last = int(starts[0]), int(min(self._last, float(ends[-1])))
-        blocks = range(int(first // MARK_BLOCK_SECONDS) * MARK_BLOCK_SECONDS, last, MARK_BLOCK_SECONDS)
+        blocks = mark_blocks(*(datetime.fromtimestamp(at, UTC) for at in (first, last)))
         marks = self._tables.marks(self._cluster, [*blocks])
         at = marks.column("at").cast(pa.timestamp("us", "UTC")).cast(pa.int64()).to_numpy() // 1_000_000
         known = {name: rank for rank, name in enumerate(names)}
@@ -383,17 +383,20 @@ class _PictureView:
 def _few(kind: npt.NDArray[np.int64], cell: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.intp], dict[str, int]]:
     """Return the marks (in order of time) that are shown, and the number of each kind that are not.
 
-    One of a kind in a cell is shown, and of each kind at even distances as many as its share allows.
+    All bounces are shown, up to `MOST_MARKS`. Of the other kinds one in a cell is, and of each at even distances as
+    many as its share of `MOST_MARKS` allows.
     """
+    bounce = KINDS.index(BOUNCE)
     taken: list[npt.NDArray[np.intp]] = []
     left_out, left = dict[str, int](), MOST_MARKS
     once = {code: np.flatnonzero(kind == code) for code in range(len(KINDS))}
     for code, places in once.items():
-        _, firsts = np.unique(cell[places], return_index=True)
-        once[code] = places[np.sort(firsts)]
-    for position, code in enumerate(sorted(once, key=lambda code: len(once[code]))):
+        if code != bounce or len(places) > MOST_MARKS:
+            _, firsts = np.unique(cell[places], return_index=True)
+            once[code] = places[np.sort(firsts)]
+    for position, code in enumerate(sorted(once, key=lambda code: (code == bounce, len(once[code])))):
         of_kind = once[code]
-        share = left // (len(KINDS) - position)
+        share = MOST_MARKS if code == bounce else left // (len(KINDS) - 1 - position)
         if len(of_kind) > share:
             of_kind = of_kind[np.linspace(0, len(of_kind) - 1, share).astype(np.intp)] if share else of_kind[:0]
         left -= len(of_kind)

@@ -74,6 +74,16 @@ class HeatState:
     exact_since: datetime | None
 
 
+def mark_block(at: datetime) -> int:
+    """Return the begin (seconds since 1970) of the block of marks that holds a moment."""
+    return int(at.timestamp() // MARK_BLOCK_SECONDS) * MARK_BLOCK_SECONDS
+
+
+def mark_blocks(first: datetime, last: datetime) -> range:
+    """Return the begins of the blocks of marks from one moment to another."""
+    return range(mark_block(first), mark_block(last) + 1, MARK_BLOCK_SECONDS)
+
+
 class HeatTables:
     """Both heat tables of a lake, as they were when they were opened, or at this object's last write."""
 

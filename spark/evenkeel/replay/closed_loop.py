@@ -6,15 +6,17 @@ import difflib
 import math
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from evenkeel import repetition as whole
 from evenkeel.cycle import reading
 from evenkeel.cycle.memo import SharedRows
+from evenkeel.cycle.reading import Row
 from evenkeel.errors import BadInput
 from evenkeel.model.bundles import HIGHEST_HASH, bundle_name, initial_boundaries, ranges_of
+from evenkeel.model.load import BundleHistory
 from evenkeel.model.past_commands import FormerOwners
 from evenkeel.planner.round import bundles_wanted_split
 from evenkeel.publish.plan import Forecast
@@ -29,10 +31,13 @@ CLUSTER = "model"
 
 @dataclass(frozen=True, slots=True)
 class ModelSteering:
-    """The control of the model: settings in force, and the usage that counts as over the limit."""
+    """The control of the model: settings in force, and the usage (fraction) that counts as over the limit.
+
+    `settings`: of each cycle; the last ones also of all that follow.
+    """
 
     name: str
-    settings: EffectiveSettings
+    settings: Sequence[EffectiveSettings]
     limit: float
     cluster: str = CLUSTER
 
@@ -42,24 +47,27 @@ def simulate(scenario: Scenario, steering: ModelSteering) -> Iterator[Made]:
 
     Usage before and after are both the brokers' usage at that moment: a closed loop needs no forecast.
     """
-    settings = steering.settings.settings
     cluster = Cluster(
         name=steering.cluster,
         fits=scenario.fits,
         topics=scenario.topics,
         boundaries=dict(scenario.boundaries),
         owner=dict(scenario.owners),
-        manager=settings.manager,
+        acts=[dict(act) for act in scenario.acts],
     )
-    text, former = steering.settings.to_json(), FormerOwners()
-    state: list[Any] = []
+    texts = {in_force.digest: in_force.to_json() for in_force in steering.settings}
+    state, former = [*scenario.state], FormerOwners()
     for n, at in enumerate(scenario.moments):
+        in_force = steering.settings[min(n, len(steering.settings) - 1)]
+        settings, cluster.manager = in_force.settings, in_force.settings.manager
         cluster.observe(at, scenario.throughputs(n), scenario.down(n), settings)
+        if n == 0:
+            cluster.histories |= scenario.histories
         cycle = reading.cycle_row(
             steering.cluster,
             at,
-            text,
-            steering.settings.digest,
+            texts[in_force.digest],
+            in_force.digest,
             manager=settings.manager,
             mode="auto",
             acts=cluster.acts,
@@ -110,7 +118,8 @@ class Scenario:
     """A cluster at its start and its events.
 
     `moments`: of its cycles. `throughputs(n)`: byte/s of every topic in cycle n. `down(n)`: brokers that are down then.
-    `owners`: at the start.
+    At the start: `owners`; after the first cycle's sample, `histories` of bundles; and before it, `state` of strategies
+    and `acts`, the commands of the day before.
     """
 
     name: str
@@ -121,6 +130,9 @@ class Scenario:
     owners: Mapping[str, str | None]
     throughputs: Callable[[int], Sequence[float]]
     down: Callable[[int], frozenset[str]]
+    histories: Mapping[str, BundleHistory] = field(default_factory=dict)
+    state: Sequence[Row] = ()
+    acts: Sequence[Mapping[str, Any]] = ()
 
 
 MOST_BROKERS, MOST_BUNDLES, MOST_CYCLES = 10_000, 150_000, 600_000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -53,6 +53,11 @@ SERIES = ("after_max_over_mean", "after_spread", "moves", "splits", "before_max_
 
 
 _OF_THE_PLANNER = {"on": "decides in", "shadow": "only looks on in", "on and off": "decides in some cycles of"}
+
+
+def planner_word(modes: Collection[str]) -> str:
+    """Return the value of evenkeelPlanner over all cycles; `on and off` if it decides in some of them."""
+    return "on and off" if "on" in modes and len(modes) > 1 else max(modes)
 
 
 @dataclass

@@ -21,7 +21,7 @@ from evenkeel.lake.schemas.acted import UNLOAD_TOPIC
 from evenkeel.lake.store import Lake
 from evenkeel.publish.plan import GUARD_TABLE
 from evenkeel.repetition import BUNDLES, OBSERVED, STATE, columns_looked_at
-from evenkeel.replay.comparison import VariantComparison
+from evenkeel.replay.comparison import VariantComparison, planner_word
 from evenkeel.replay.fold import CARRIED, CYCLES, DECISIONS, decide_part
 from evenkeel.replay.history import OPEN_LOOP, TABLES_OF_REPLAYS, History, append, put_on_record, read_history
 from evenkeel.replay.split_topics import (
@@ -140,10 +140,7 @@ def planner_modes(chosen: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> dict
     for bodies in chosen.values():
         for name, body in bodies.items():
             modes.setdefault(name, set()).add(settings_in(body["settings"]).evenkeelPlanner)
-    return {
-        name: "on and off" if "on" in variant_modes and len(variant_modes) > 1 else max(variant_modes)
-        for name, variant_modes in modes.items()
-    }
+    return {name: planner_word(variant_modes) for name, variant_modes in modes.items()}
 
 
 def chunks(cycles: Sequence[Attempt], most_rows: int) -> Iterator[list[Attempt]]:

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
+from evenkeel.cycle import reading
 from evenkeel.errors import BadInput
-from evenkeel.lake.record import read_rows_of
+from evenkeel.explain.ask import state_before
+from evenkeel.lake.record import Record, read_rows_of
 from evenkeel.model.bundles import BundleRange, namespace_of, range_of
-from evenkeel.model.past_commands import PERIODS
+from evenkeel.model.past_commands import PERIODS, FormerOwners
+from evenkeel.publish.plan import Forecast
 from evenkeel.replay.closed_loop import Scenario
+from evenkeel.replay.fold import CYCLES, Made, Move, bounces, load_figures, owners_changed
 from evenkeel.replay.history import History
 from evenkeel.replay.modelled_cluster import LAG_INTERVALS, Topic, UsageFit, fitted
+from evenkeel.replay.variants import RECORDED
 
 PIECES = 8
 """A recorded bundle's traffic is spread evenly over so many places, since the record keeps topics for days only."""
@@ -105,7 +110,12 @@ def read_seen(history: History) -> list[SeenCycle]:
 
 
 def recorded_scenario(history: History, seen: Sequence[SeenCycle]) -> Scenario:
-    """The recorded cluster from its first cycle on, with its traffic as it was and its brokers fitted to all cycles."""
+    """Return the recorded cluster from its first cycle on, with the recorded traffic, averages, state and commands.
+
+    Its brokers are fitted to all cycles.
+    """
+    first = history.cycles[0]
+    loads = read_rows_of(history.lake, [first], "bundle_load")[first.attempt_id]
     roots = sorted(seen[0].flow)
     topics = [topic for bundle in roots for topic in _pieces(bundle, _message_bytes(bundle, seen))]
     brokers = sorted({broker for cycle in seen for broker in cycle.usage})
@@ -124,7 +134,36 @@ def recorded_scenario(history: History, seen: Sequence[SeenCycle]) -> Scenario:
         owners={bundle: owner if owner in fits else None for bundle, owner in seen[0].owner.items()},
         throughputs=lambda n: per_cycle[n],
         down=lambda n: frozenset(brokers) - seen[n].usage.keys(),
+        histories=reading.histories({"bundle_load": loads}),
+        state=state_before(Record(history.lake), first),
+        acts=history.known(first).get("acts", ()),
     )
+
+
+def recorded_rows(history: History, seen: Sequence[SeenCycle], limit: float) -> Iterator[Made]:
+    """Yield the rows of `replay_cycles` of what happened, in the form of a variant of a closed loop.
+
+    A move is a change of a bundle's owner since the cycle before, whoever caused it; `limit` as in `ModelSteering`.
+    """
+    former, before = FormerOwners(), seen[0]
+    for attempt, cycle in zip(history.cycles, seen, strict=True):
+        at = round(cycle.at.timestamp() * 1_000)
+        former.forget(at)
+        moves = _moves_between(before, cycle)
+        traffic = math.fsum(cycle.flow.values())
+        share = math.fsum(cycle.flow[bundle] for bundle, _, _ in moves) / traffic if traffic > 0 else 0.0
+        row = {
+            "cluster": history.cluster,
+            "cycle_at": cycle.at,
+            "variant": RECORDED,
+            "splits": len(before.owner.keys() - cycle.owner.keys()),
+            "moves": len(moves),
+            "held": attempt.planned["held"] or 0,
+            "bounces": len(bounces(moves, former, at)),
+            **load_figures(Forecast(cycle.usage, cycle.usage, share), limit),
+        }
+        yield CYCLES, {**dict.fromkeys(("plan_id", "reproduced", "refusals", "only_here", "only_recorded")), **row}
+        before = cycle
 
 
 def error_of(history: History, seen: Sequence[SeenCycle]) -> Error:
@@ -140,7 +179,7 @@ def error_of(history: History, seen: Sequence[SeenCycle]) -> Error:
         off += [abs(forecast[broker] - usage) for broker, usage in seen[n].usage.items()]
         guessed += [abs(means[broker] - usage) for broker, usage in seen[n].usage.items()]
         uneven.append(abs(_unevenness(forecast.values()) - _unevenness(seen[n].usage.values())))
-    moves = sum(_moves_between(before, after) for before, after in pairwise(seen))
+    moves = sum(len(_moves_between(before, after)) for before, after in pairwise(seen))
     last = history.settings[str(history.cycles[-1].planned["settings_digest"])].settings
     # Figures of moved bundles are not trusted for so long.
     settling = timedelta(seconds=PERIODS * last.statsUpdateFrequencyInSecs)
@@ -203,9 +242,9 @@ def _first_from(seen: Sequence[SeenCycle], moment: datetime, begin: int = 0) -> 
     return bisect_left(seen, moment, begin, key=lambda cycle: cycle.at)
 
 
-def _moves_between(before: SeenCycle, after: SeenCycle) -> int:
-    known = ((after.owner.get(bundle), was) for bundle, was in before.owner.items() if was is not None)
-    return sum(now is not None and now != was for now, was in known)
+def _moves_between(before: SeenCycle, after: SeenCycle) -> list[Move]:
+    changed = owners_changed(before.owner, [*after.owner], [*after.owner.values()])
+    return [(bundle, was, after.owner[bundle]) for bundle, was in changed]
 
 
 def fits_of(

@@ -18,6 +18,7 @@ from evenkeel.replay.comparison import CLOSED_LOOP as COLUMNS_OF_A_MODEL
 from evenkeel.replay.comparison import COLUMNS, cell_text
 from evenkeel.replay.fold import CYCLES
 from evenkeel.replay.history import CLOSED_LOOP, RUNS, HistorySpan, read_span
+from evenkeel.replay.recorded_traffic import Error, Shift
 from evenkeel.replay.simulation import GENERATED_MANAGER, default_settings
 from evenkeel.replay.variants import RECORDED, Variant, overrides_in, settings_of
 from evenkeel.settings.key import Value
@@ -59,6 +60,15 @@ class ReplayOnRecord:
     def is_generated(self) -> bool:
         """Return True if the cluster was a model with generated traffic."""
         return self.scenario is not None and self.scenario.get("seed") is not None
+
+    @property
+    def model_error(self) -> str:
+        """Return the model's error on the recorded cycles in words; empty without recorded traffic."""
+        error = (self.scenario or {}).get("error")
+        if error is None:
+            return ""
+        shift = error["shift"]
+        return Error(**{**error, "shift": None if shift is None else Shift(**shift)}).sentence()
 
     def columns(self) -> Mapping[str, str]:
         """Key of a row of the summary -> heading."""

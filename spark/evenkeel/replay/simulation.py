@@ -21,10 +21,10 @@ from evenkeel.replay.closed_loop import (
     scenario,
     simulate,
 )
-from evenkeel.replay.comparison import CLOSED_LOOP, VariantComparison
-from evenkeel.replay.fold import CYCLES
+from evenkeel.replay.comparison import CLOSED_LOOP, VariantComparison, planner_word
+from evenkeel.replay.fold import CYCLES, Made
 from evenkeel.replay.history import Played, keep_closed_loop, read_history
-from evenkeel.replay.recorded_traffic import error_of, read_seen, recorded_scenario
+from evenkeel.replay.recorded_traffic import error_of, read_seen, recorded_rows, recorded_scenario
 from evenkeel.replay.variants import RECORDED, Variant, check_limit, settings_of, variants_of
 from evenkeel.settings import EffectiveSettings, resolve
 from evenkeel.settings.key import Value
@@ -103,17 +103,18 @@ class SimulationRequest:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """The inputs of a simulation: the scenario, the settings in force without a variant, the load manager, and notes.
+    """The inputs of a simulation: the scenario, the settings in force without a variant, and notes.
 
-    `scenario_row`: the scenario as in `replay_runs`.
+    `in_force`: settings of each cycle and the load manager, a single pair if they are the same. `scenario_row`: the
+    scenario as in `replay_runs`. `recorded`: rows of what happened, none for generated traffic.
     """
 
     scenario: Scenario
-    settings: EffectiveSettings
-    manager: str
+    in_force: Sequence[tuple[EffectiveSettings, str]]
     cluster: str
     note: str
     scenario_row: Mapping[str, Any]
+    recorded: Sequence[Made] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +132,12 @@ def asked_simulation(request: SimulationRequest) -> Simulation:
     stage = _recorded(request) if request.is_recorded else _generated(request)
     limit = request.limit_percent / 100.0
     steerings = []
-    for variant in simulated_variants(request, stage.manager):
-        settings = settings_of(variant, stage.settings, stage.manager, stage.cluster)
+    for variant in simulated_variants(request, stage.in_force[-1][1]):
+        chosen = {
+            (recorded.digest, manager): settings_of(variant, recorded, manager, stage.cluster)
+            for recorded, manager in stage.in_force
+        }
+        settings = tuple(chosen[recorded.digest, manager] for recorded, manager in stage.in_force)
         steerings.append((variant, ModelSteering(variant.name, settings, limit, stage.cluster)))
     return Simulation(stage, tuple(steerings), limit)
 
@@ -157,7 +162,7 @@ def _generated(request: SimulationRequest) -> Stage:
         "bundles": size.bundles,
         "model": _model(scenario_made),
     }
-    return Stage(scenario_made, default_settings(), GENERATED_MANAGER, CLUSTER, note, row)
+    return Stage(scenario_made, ((default_settings(), GENERATED_MANAGER),), CLUSTER, note, row)
 
 
 def _model(scenario: Scenario) -> dict[str, Any]:
@@ -168,12 +173,13 @@ def _model(scenario: Scenario) -> dict[str, Any]:
 def _recorded(request: SimulationRequest) -> Stage:
     history = read_history(str(request.lake), request.cluster, request.since, request.until, options=request.times)
     seen = read_seen(history)
-    last = history.cycles[-1].planned
-    settings = history.settings[str(last["settings_digest"])]
+    planned = [cycle.planned for cycle in history.cycles]
+    in_force = [(history.settings[str(row["settings_digest"])], str(row["manager"])) for row in planned]
     error, scenario = error_of(history, seen), recorded_scenario(history, seen)
     note = f"Traffic as recorded of {history.cluster} in {plural(len(seen), 'cycle')}. {error.sentence()}"
     row = {"name": RECORDED, "seed": None, "model": _model(scenario), "error": asdict(error)}
-    return Stage(scenario, settings, str(last["manager"]), history.cluster, note, row)
+    rows = [*recorded_rows(history, seen, request.limit_percent / 100.0)]
+    return Stage(scenario, in_force, history.cluster, note, row, rows)
 
 
 def simulated_variants(request: SimulationRequest, manager: str) -> tuple[Variant, ...]:
@@ -201,11 +207,15 @@ def _with_manager(variant: Variant) -> Variant:
 def play(asked: Simulation, played: Played | None, progress: Callable[[int, int], None]) -> VariantComparison:
     """Play every variant to its end; `played` keeps their rows. `progress` gets variants done, and variants in all."""
     words = {steering.name: variant.described() for variant, steering in asked.steerings}
-    planner = {steering.name: steering.settings.settings.evenkeelPlanner for _, steering in asked.steerings}
+    planner = {
+        steering.name: planner_word({in_force.settings.evenkeelPlanner for in_force in steering.settings})
+        for _, steering in asked.steerings
+    }
     replay_id, cluster = played.replay_id if played else "", asked.stage.cluster
     comparison = VariantComparison(replay_id, cluster, words, asked.limit, columns=CLOSED_LOOP, planner=planner)
-    for number, (_, steering) in enumerate(asked.steerings, start=1):
-        rows = list(simulate(asked.stage.scenario, steering))
+    steered = (simulate(asked.stage.scenario, steering) for _, steering in asked.steerings)
+    for number, made in enumerate((asked.stage.recorded, *steered)):
+        rows = list(made)
         for table, row in rows:
             if table == CYCLES:
                 comparison.add(row)

@@ -13,7 +13,7 @@ from typing import Any
 
 from evenkeel.lake.record import Attempt, Row, read_rows
 
-_LOAD = ("bundle", "topics", "consumers", "producers", "used_msg_rate_in", "used_msg_rate_out")
+_LOAD = ("bundle", "owner", "topics", "consumers", "producers", "used_msg_rate_in", "used_msg_rate_out")
 _ACTS = {"unloads": ("unload_decisions", "unload"), "splits": ("split_decisions", "split")}
 
 
@@ -34,16 +34,27 @@ class ClientCost:
 
 @dataclass(frozen=True, slots=True)
 class PlanCost:
-    """The cost of a plan's unloads, and of its splits. A bundle that is split and unloaded counts with both."""
+    """The cost of a plan's unloads, and of its splits. A bundle that is split and unloaded counts with both.
+
+    `moves`: bundle, broker that it leaves and broker where it goes, None where Pulsar chooses; `divided`: bundles that
+    are split. Both are in order of name.
+    """
 
     unloads: ClientCost
     splits: ClientCost
+    moves: tuple[tuple[str, str | None, str | None], ...] = ()
+    divided: tuple[str, ...] = ()
 
 
 def read_plan_cost(lake: str | Path, attempt: Attempt) -> PlanCost:
     """The cost of an attempt's plan, by the loads that it was decided on. Raises LakeError where rows have expired."""
     loads = read_rows(lake, attempt, "bundle_load", columns=_LOAD)
-    return PlanCost(*(client_cost(asked_bundles(lake, attempt, name), loads) for name in ("unloads", "splits")))
+    unloads, splits = (asked_bundles(lake, attempt, name) for name in ("unloads", "splits"))
+    columns = ["subject", "subject_kind", "broker", "destination"]
+    placed = {row["subject"]: row for row in read_rows(lake, attempt, "placement_decisions", columns=columns)}
+    owner = {row["bundle"]: row["owner"] for row in loads}
+    moves = tuple((name, owner.get(name), placed.get(name, {}).get("destination")) for name in sorted(unloads))
+    return PlanCost(client_cost(unloads, loads), client_cost(splits, loads), moves, tuple(sorted(splits)))
 
 
 def asked_bundles(lake: str | Path, attempt: Attempt, acts: str) -> frozenset[str]:

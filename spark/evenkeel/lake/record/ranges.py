@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from evenkeel.errors import NoSuchCycle
+from evenkeel.handover import RECORDING
 from evenkeel.lake.record.attempts import Attempt, are_told_apart_by_commands, attempts_of, plans_of, trusted
 from evenkeel.lake.record.known_files import FIRST_MOMENT, LAST_MOMENT, KnownFiles
 from evenkeel.lake.record.tables import (
@@ -26,7 +27,7 @@ from evenkeel.lake.record.tables import (
     open_table,
     text,
 )
-from evenkeel.times import time_given
+from evenkeel.times import borne_out, time_given
 
 _LINK = (
     *("sequence", "row_kind", "cycle_at", "attempt_id", "attempt"),
@@ -126,6 +127,17 @@ class Record:
         moments = pc.unique(self._table_of("cycles", cluster, (first, last), condition, ["cycle_at"])[0])
         return moments.take(pc.sort_indices(moments))
 
+    def changes(self, cluster: str, column: str, first: datetime, last: datetime) -> list[tuple[datetime, datetime]]:
+        """Return each two neighbouring decided cycles from `first` to `last` whose plans differ in a column."""
+        import numpy as np
+
+        decided = (text("row_kind") == "planned") & ~is_in("status", ["skipped", "failed"]) & text(column).is_valid()
+        table = self._table_of("cycles", cluster, (first, last), decided, ["cycle_at", "sequence", column])
+        table = table.sort_by([("cycle_at", "ascending"), ("sequence", "ascending")])
+        values = table.column(column).combine_chunks().dictionary_encode().indices.to_numpy()
+        moments = table.column("cycle_at")
+        return [(moments[n].as_py(), moments[n + 1].as_py()) for n in np.flatnonzero(values[1:] != values[:-1])]
+
     def listing(self, cluster: str, first: datetime, last: datetime, beginning: str) -> list[Attempt]:
         """Return the attempts that list a write whose id begins so."""
         import pyarrow as pa
@@ -194,6 +206,17 @@ class Record:
             if cycles:
                 return cycles[0]
             at = until + ROUNDING
+
+    def superseding(self, cluster: str, at: datetime, source: str | None) -> datetime | None:
+        """Return the newest cycle that makes plans of the cycle at `at` void, as *publish* has it; None without one.
+
+        `source`: of that cycle. Backfills do not count, nor cycles over a recording unless it is one itself.
+        """
+        counts = text("kind") != "backfill"
+        if source != RECORDING:
+            counts &= text("source") != RECORDING
+        newest = borne_out([at, *self.moments(cluster, counts, first=at).to_pylist()])
+        return newest if newest is not None and newest > at else None
 
     def rows(
         self,
