@@ -29,6 +29,7 @@ from evenkeel.settings import describe
 from evenkeel.settings.cluster_entries import ClusterEntries, LimitEntries
 from evenkeel.settings.configuration_file import configuration_schema
 from evenkeel.settings.entries import AirflowEntries, Entries, LakeEntries, LogEntries, Operation, variables_of
+from evenkeel.settings.key import NO_EFFECT
 
 _LAYERS = {
     "observed": "What a snapshot showed",
@@ -97,16 +98,21 @@ def settings_page() -> str:
         "`settings` records the origin of every value in force. `evenkeel settings TEXT` searches this list. What the",
         "strategies do with them: [strategies.md](strategies.md).",
         "",
-        "| key | default (4.x) | default (5.0) | unit | allowed | manager | dynamic | meaning |",
+        "*Takes effect* says when a running broker takes a new value; one that was not set dynamically is read at the",
+        "start in any case. Evenkeel decides by a new value from its next cycle on. So a value that a broker takes at",
+        "its restart is in force here before it is in force there: restart the brokers first, or set the value here",
+        "after their restart. Keys with *no effect on decisions* are listed, because brokers report them.",
+        "",
+        "| key | default (4.x) | default (5.0) | unit | allowed | manager | takes effect | meaning |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for key in describe():
         newer = key["default_5_0"] if key["default_5_0"] not in (None, key["default_4_x"]) else ""
         alias = f" Deprecated spelling of `{key['deprecated_alias_of']}`." if key["deprecated_alias_of"] else ""
-        dynamic = "yes" if key["dynamic"] else "no"
+        when = "at once" if key["takes_effect_at_once"] else "at a restart"
         lines.append(
             f"| `{key['key']}` | {_value(key['default_4_x'])} | {_value(newer)} | {key['unit']} | "
-            f"{_cell(key['allowed'])} | {key['manager']} | {dynamic} | {_cell(key['meaning'])}{alias}{_before(key)} |"
+            f"{_cell(key['allowed'])} | {key['manager']} | {when} | {_cell(key['meaning'])}{alias}{_before(key)} |"
         )
     return "\n".join(lines) + "\n"
 
@@ -200,10 +206,14 @@ def _type_of(schema: Mapping[str, Any]) -> str:
 
 
 def _before(key: Mapping[str, object]) -> str:
-    """Return the value for settings recorded before the key existed, if that is not the default."""
-    if key["before"] == key["default_4_x"]:
-        return ""
-    return f" In settings recorded before there was the key: {_value(key['before'])}."
+    """Return other defaults, if there are: of old versions, of settings recorded before the key existed; and effect."""
+    usual = key["default_4_x"]
+    older = ((f"Pulsar {version}", key[f"default_{version.replace('.', '_')}"]) for version in ("3.0", "3.3"))
+    others = [(who, value) for who, value in older if value != usual]
+    if key["before"] != usual:
+        others.append(("In settings recorded before there was the key", key["before"]))
+    effect = "" if key["decides"] else f" {NO_EFFECT.capitalize()}."
+    return "".join(f" {who}: {_value(value)}." for who, value in others) + effect
 
 
 def _value(value: object) -> str:

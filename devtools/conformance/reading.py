@@ -19,6 +19,7 @@ from evenkeel.model.load import (
     Policies,
     ResourceUsage,
 )
+from evenkeel.pulsar.generations import generation_of
 from evenkeel.settings import Settings, resolve, simple_class_name
 from evenkeel.settings.parsing import coerce, known_key
 
@@ -26,16 +27,20 @@ Json = Mapping[str, Any]
 
 
 def settings_of(*layers: Json | None) -> Settings:
-    """Pulsar 4.x defaults under the case's configuration, and a round's over that; unknown keys raise."""
+    """Pulsar's defaults under the case's configuration, and a round's over that; unknown keys raise.
+
+    `pulsar` in a configuration is the brokers' version, 4.2.4 without it.
+    """
     merged: dict[str, Any] = {}
     for layer in layers:
         merged.update(layer or {})
+    generation = generation_of([merged.pop("pulsar", None)])
     for name, value in merged.items():
         if name.startswith("evenkeel"):
             raise SettingsError(f"unknown setting {name!r}: cases know Pulsar's own keys only")
         coerce(known_key(name), value)
     observed = {name: _text(value) for name, value in merged.items()}
-    return resolve(observed=observed, overrides=None, explicit_switches=True).settings
+    return resolve(observed=observed, overrides=None, generation=generation, explicit_switches=True).settings
 
 
 def _text(value: Any) -> str:

@@ -11,6 +11,7 @@ import pytest
 
 from evenkeel.cli import COMMANDS, main, parser
 from evenkeel.cli.__main__ import READER_GONE
+from evenkeel.cli.options import overrides_of, warn_without_effect
 from evenkeel.cli.rebalance import _is_small
 from evenkeel.pipeline import LARGE_SNAPSHOT_BYTES
 
@@ -53,6 +54,19 @@ def test_a_command_whose_reader_has_gone_ends_without_a_word() -> None:
     finally:
         os.close(writer)
     assert (done.returncode, done.stderr) == (READER_GONE, "")
+
+
+def test_a_key_says_when_a_broker_takes_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["settings", "LoadSheddingStrategy"]) == 0
+    assert "a broker takes loadBalancerLoadSheddingStrategy at its restart" in capsys.readouterr().out
+
+
+def test_a_key_without_an_effect_warns_once(capsys: pytest.CaptureFixture[str]) -> None:
+    given = argparse.Namespace(settings=None, set=["statsUpdateInitialDelayInSecs=9", "minUnloadMessage=7"])
+    assert overrides_of(given) == {"statsUpdateInitialDelayInSecs": 9, "minUnloadMessage": 7}
+    assert capsys.readouterr().err == "evenkeel: statsUpdateInitialDelayInSecs has no effect on decisions\n"
+    warn_without_effect(["a:minUnloadMessage=7,loadBalancerOverrideBrokerNics=eth0,eth1", "nosuchkey=1"])
+    assert capsys.readouterr().err == "evenkeel: loadBalancerOverrideBrokerNics has no effect on decisions\n"
 
 
 def test_a_setting_that_is_not_there_is_told(capsys: pytest.CaptureFixture[str]) -> None:

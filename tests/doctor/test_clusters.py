@@ -104,6 +104,23 @@ def test_versions_that_are_not_known_are_told(
     assert words in found.words
 
 
+@pytest.mark.parametrize(
+    ("version", "words"),
+    [
+        ("4.0.8", ["its UniformLoadShedder: a bundle may be 1,000 msg/s"]),
+        ("3.0.2", ["3.0.2 has no AvgShedder", "its OverloadShedder: usage has no weights", "its TransferShedder"]),
+        ("4.2.4", []),
+    ],
+)
+def test_strategies_that_differ_in_the_brokers_version_are_named(
+    cluster: SimulatedCluster, version: str, words: list[str]
+) -> None:
+    cluster.fault("brokers/version", Answer(200, f'"{version}"'))
+    found = clusters.check_versions(site(cluster.url), "east").words
+    assert all(word in found for word in words)
+    assert bool(words) == ("; " in found)
+
+
 def test_two_versions_are_an_upgrade_under_way(cluster: SimulatedCluster) -> None:
     cluster.fault("brokers/version", Answer(200, '"5.0.0"'), broker=cluster.ids[0])
     found = clusters.check_versions(site(cluster.url), "east")

@@ -11,7 +11,7 @@ import pytest
 from evenkeel.errors import BadInput
 from evenkeel.pulsar.answers import Answer, Answers
 from evenkeel.pulsar.observed_rows import ObservedRows, observe
-from evenkeel.pulsar.snapshot import SnapshotView, generation_of, own_cluster, times_that_do_not_fit
+from evenkeel.pulsar.snapshot import SnapshotView, own_cluster, times_that_do_not_fit
 from evenkeel.sources.landed_answers import utc_or_none
 from evenkeel.sources.snapshot_files import read_header
 from evenkeel.sources.snapshot_requests import requests_of
@@ -58,7 +58,7 @@ def test_pulsar_4_0_answers_no_group_with_204_and_names_heartbeats_in_three_part
     assert {row["anti_affinity_group"] for row in observed.rows["namespace_bundles"]} == {None}
     heartbeats = [r["bundle"] for r in observed.rows["bundle_ownership"] if r["namespace"].startswith("pulsar/lab/")]
     assert len(heartbeats) == 3
-    assert (observed.policies["generation"], observed.rejections) == ("4.x", ())
+    assert (observed.policies["generation"], observed.rejections) == ("4.0", ())
 
 
 def test_the_snapshot_that_holds_the_configuration_says_so() -> None:
@@ -161,14 +161,6 @@ def test_the_leaders_configuration_holds() -> None:
     cluster.reply(RUNTIME, {"minUnloadMessage": "7"}, broker="b2:8080")
     policies = observe(cluster.view()).policies
     assert (policies["configuration_broker"], policies["configuration"]) == ("b2:8080", {"minUnloadMessage": "7"})
-
-
-@pytest.mark.parametrize(
-    ("versions", "generation"),
-    [(["4.2.4", "4.0.8"], "4.x"), (["5.0.1", "5.1.0"], "5.0"), (["5.0.0", "4.2.4"], "4.x"), ([None, ""], "4.x")],
-)
-def test_the_generation_is_that_of_the_oldest_broker(versions: list[str | None], generation: str) -> None:
-    assert generation_of(versions) == generation
 
 
 def test_a_cluster_names_itself_or_is_told_by_its_configuration() -> None:

@@ -6,8 +6,9 @@ from evenkeel.errors import BadInput, SettingsError
 from evenkeel.replay.comparison import VariantComparison
 from evenkeel.replay.open_loop import planner_modes
 from evenkeel.replay.simulation import OFF
-from evenkeel.replay.variants import AGAIN, Variant, settings_of, variants_of
+from evenkeel.replay.variants import AGAIN, Variant, notes_on, settings_of, variants_of
 from evenkeel.settings import resolve
+from evenkeel.settings.compatibility import OLDER_RULES
 
 THRESHOLD = resolve(observed=None, overrides={"loadBalancerLoadSheddingStrategy": "ThresholdShedder"})
 SHADOW, ON = (resolve(observed=None, overrides={"evenkeelPlanner": mode}) for mode in ("shadow", "on"))
@@ -73,6 +74,17 @@ def test_the_comparison_says_where_the_planner_decides() -> None:
         "Evenkeel's planner only looks on in: other",
         "Evenkeel's planner decides in some cycles of: set",
     ]
+
+
+def test_a_comparison_says_what_to_know_before_a_variant_is_put_into_force() -> None:
+    variants = variants_of(["UniformLoadShedder"], ["minUnloadMessage=7", "statsUpdateInitialDelayInSecs=9"])
+    notes = notes_on((variant.overrides for variant in variants), "4.0")
+    assert notes == [
+        "to put it into force: a broker takes loadBalancerLoadSheddingStrategy at its restart, Evenkeel at once",
+        f"UniformLoadShedder of Pulsar 4.0: {OLDER_RULES['UniformLoadShedder'][1]}",
+    ]
+    assert VariantComparison("r", "lab", {}, 0.85, caveats=notes).notes() == notes
+    assert len(notes_on((variant.overrides for variant in variants), "4.x")) == 1
 
 
 @pytest.mark.parametrize(

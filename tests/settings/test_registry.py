@@ -1,11 +1,16 @@
 """Every key is described, and its default is one it allows itself; defaults of both generations, and old spellings."""
 
+import ast
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 
+from evenkeel import settings
 from evenkeel.errors import SettingsError
+from evenkeel.pulsar.generations import GENERATIONS
 from evenkeel.settings import Key, Settings, describe, registry
+from evenkeel.settings.keys import WITHOUT_EFFECT
 from evenkeel.settings.parsing import check_allowed, coerce, parse
 
 KEYS = list(registry().values())
@@ -14,7 +19,7 @@ TYPES = {"bool": bool, "int": int, "float": float, "str": str, "class": str, "li
 
 @pytest.mark.parametrize("key", KEYS, ids=lambda key: key.name)
 def test_default_has_the_keys_exact_type_and_is_allowed(key: Key) -> None:
-    for default in (key.default, key.default_5_0):
+    for default in map(key.default_of, GENERATIONS):
         if key.kind == "optional float":
             assert default is None or type(default) is float
         else:
@@ -68,6 +73,31 @@ def test_the_defaults_are_those_compiled_into_pulsar() -> None:
     assert {name: getattr(Settings(), name) for name in expected} == expected
 
 
+def test_keys_without_an_effect_are_those_that_no_decision_reads() -> None:
+    """The check of contradictions reads two more of them: what it refuses is a configuration, not a decision."""
+    package = Path(settings.__file__).parents[1]
+    words: set[str] = set()
+    for file in package.rglob("*.py"):
+        if file.parent.name not in ("settings", "keys"):
+            nodes = list(ast.walk(ast.parse(file.read_text(encoding="utf-8"))))
+            words |= {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+            words |= {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    pulsars = {key.name for key in KEYS if not key.name.startswith("evenkeel") and not key.deprecated_alias_of}
+    unread = pulsars - words
+    assert {key.name for key in KEYS if not key.decides} == unread == WITHOUT_EFFECT
+
+
+def test_a_changed_strategy_is_told_to_need_a_restart_and_an_own_key_is_not() -> None:
+    notes = {key.name: key.notes for key in KEYS}
+    assert notes["loadBalancerLoadSheddingStrategy"] == (
+        "a broker takes loadBalancerLoadSheddingStrategy at its restart, Evenkeel at once",
+    )
+    assert notes["statsUpdateInitialDelayInSecs"] == ("statsUpdateInitialDelayInSecs has no effect on decisions",)
+    assert notes["minUnloadMessage"] == notes["evenkeelPlanner"] == ()
+    told = {key.name for key in KEYS if key.dynamic and key.notes and key.decides}
+    assert told == {"loadBalancerLoadSheddingStrategy", "loadBalancerHostUsageCheckIntervalMinutes"}
+
+
 def test_pulsar_5_0_differs_in_six_defaults() -> None:
     old, new = Settings.for_generation("4.x").values(), Settings.for_generation("5.0").values()
     assert {k: v for k, v in new.items() if old[k] != v} == {
@@ -82,7 +112,7 @@ def test_pulsar_5_0_differs_in_six_defaults() -> None:
 
 
 def test_an_unknown_generation_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(SettingsError, match=r"'3\.x': known are 4\.x, 5\.0"):
+    with pytest.raises(SettingsError, match=r"'3\.x': known are 3\.0, 3\.3, 4\.0, 4\.x, 5\.0"):
         Settings.for_generation("3.x")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Final
 
 from evenkeel.aggregate.broker_load import broker_rows, reports_once
 from evenkeel.aggregate.bundle_load import Heir, Known, Owners, bundle_rows, bundles_of, namespaces_in_force
@@ -21,8 +22,8 @@ OUTPUTS = ("bundle_load", "broker_load")
 LOADS_BEFORE, SPLITS_BEFORE = "bundle_load_before", "split_decisions_before"
 """Inputs that the previous cycle left."""
 
-FORGETTING = "4.x"
-"""The generation that forgets a bundle's averages once it has asked for its split."""
+REMEMBERING: Final = "5.0"
+"""The first generation that keeps a bundle's averages once it has asked for its split."""
 
 
 def decide(key: Row, rows: Rows) -> Decided:
@@ -41,7 +42,7 @@ def decide(key: Row, rows: Rows) -> Decided:
     stamp = {"cluster": cycle["cluster"], "cycle_at": cycle["cycle_at"]}
     reports = reports_once(rows["broker_reports"])
     before = {row["bundle"]: row for row in rows.get(LOADS_BEFORE, ())}
-    splits = rows.get(SPLITS_BEFORE, ()) if settings.generation == FORGETTING else ()
+    splits = rows.get(SPLITS_BEFORE, ()) if settings.is_before(REMEMBERING) else ()
     at, acts = datetime.fromisoformat(cycle["cycle_at"]), acts_before(cycle)
     known = Known(
         sums={row["bundle"]: row for row in rows.get("topic_sums", ())},
@@ -115,9 +116,9 @@ SPLITS_AHEAD = replace(
 def decide_cycles(key: Row, rows: Rows) -> Decided:
     """Make the loads of every cycle of a cluster (`fold`); `rows` of a window also hold the inputs of the split rule.
 
-    Pulsar 4.x resets the averages of a bundle when it splits it. The split itself depends on the averages of the
-    previous cycle, so the fold runs the split rule between two cycles. Other generations need no splits.
+    Pulsar before 5.0 resets the averages of a bundle when it splits it. The split itself depends on the averages of the
+    previous cycle, so the fold runs the split rule between two cycles. Pulsar 5.0 needs no splits.
     """
     texts = {cycle["settings"] for cycle in rows["cycle"]} - {None}
-    forgets = any(settings_in(text).generation == FORGETTING for text in texts)
+    forgets = any(settings_in(text).is_before(REMEMBERING) for text in texts)
     return fold((LOADS, SPLITS_AHEAD) if forgets else (LOADS,), key, rows)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,7 +17,7 @@ from evenkeel.lake.controls import person
 from evenkeel.lake.delta_log import local_log
 from evenkeel.lake.one_writer import demand_no_other, refusal_in
 from evenkeel.object_store import access, hand_over, is_object_store
-from evenkeel.settings import read_overrides, resolve, typed_overrides
+from evenkeel.settings import read_overrides, registry, resolve, typed_overrides
 from evenkeel.spark.home import Home, login
 from evenkeel.spark.server import Engine, engine_for, status, why_ended
 from evenkeel.spark.session import close, connect
@@ -54,9 +55,18 @@ def said_by(given: argparse.Namespace) -> str:
 def overrides_of(given: argparse.Namespace) -> dict[str, Any]:
     """Return the operator's checked settings: those of the command line override those of the file."""
     overrides = read_overrides(given.settings) if given.settings else {}
+    warn_without_effect(given.set)
     overrides |= typed_overrides(given.set, "--set")
     resolve(observed=None, overrides=overrides)
     return {key: sorted(value) if isinstance(value, frozenset) else value for key, value in overrides.items()}
+
+
+def warn_without_effect(pairs: Iterable[str]) -> None:
+    """Warn once of each key in `KEY=VALUE` or `NAME:KEY=VALUE,…` texts that changes no decision."""
+    named = {name for pair in pairs for name in re.findall(r"(\w+)\s*=", pair)}
+    for name in sorted(named & registry().keys()):
+        if not registry()[name].decides:
+            print(f"evenkeel: {registry()[name].notes[0]}", file=sys.stderr)
 
 
 def check_folder(path: str | Path, option: str) -> None:

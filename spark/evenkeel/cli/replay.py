@@ -8,7 +8,7 @@ import sys
 import uuid
 from pathlib import Path
 
-from evenkeel.cli.options import check_folder, session
+from evenkeel.cli.options import check_folder, session, warn_without_effect
 from evenkeel.cli.output import VERSION, course_of
 from evenkeel.model.amounts import plural
 from evenkeel.replay.variants import check_limit
@@ -52,6 +52,7 @@ def run_replay(given: argparse.Namespace) -> int:
 
     if given.out:
         check_folder(given.out, "--out")
+    warn_without_effect((*given.set, *given.variant))
     wanted = asked(
         given.lake,
         cluster=given.cluster,
@@ -131,6 +132,7 @@ def run_simulate(given: argparse.Namespace) -> int:
         limit_percent=given.limit,
     )
     check_limit(given.limit)
+    warn_without_effect((*given.set, *given.variant))
     for option, folder in (("--lake", given.lake), ("--out", given.out)):
         if folder:
             check_folder(folder, option)

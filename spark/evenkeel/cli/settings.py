@@ -78,7 +78,8 @@ def _nothing_like(match: str) -> int:
 
 def _entry(key: dict[str, Any]) -> str:
     unit = f" {key['unit']}" if key["unit"] else ""
-    return f"{key['key']} = {key['default_4_x']}{unit}\n    {key['meaning']} ({key['allowed']})"
+    notes = "".join(f"\n    {note}" for note in key["notes"])
+    return f"{key['key']} = {key['default_4_x']}{unit}\n    {key['meaning']} ({key['allowed']}){notes}"
 
 
 def _is_wanted(setting: KeyInForce, given: argparse.Namespace) -> bool:

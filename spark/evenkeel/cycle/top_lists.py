@@ -145,10 +145,10 @@ class TopListFilter:
         return all(map(self._answers.get, namespaces)) or all(map(self.lists, namespaces.values()))
 
     def _may_be_shed(self, namespace: str) -> bool:
+        if is_system(namespace) or is_heartbeat_or_sla(namespace, three_part=self._settings.is_before("4.x")):
+            return False
         if namespace.count("/") != 1:
             raise BadName(f"namespace {namespace!r} is not tenant/namespace: Pulsar 4.2 knows no other form")
-        if is_system(namespace) or is_heartbeat_or_sla(namespace):
-            return False
         if namespace in self._settings.loadBalancerSheddingExcludedNamespaces:
             return False
         return self._settings.loadBalancerSheddingBundlesWithPoliciesEnabled or self._present.policy(namespace) is None
@@ -321,14 +321,15 @@ def top_lists(
 ) -> dict[str, tuple[TopBundle, ...]]:
     """Return each broker's `k` busiest bundles that may be shed at all, lightest first; `stats`: broker -> its bundles.
 
-    Left out: bundles without traffic, of Pulsar's own namespaces, of excluded namespaces, and of namespaces under a
-    policy. Raises `BadInput` for a `k` below 1 and two bundles or more, `BadName` for a namespace that is not two
-    parts.
+    Left out: bundles without traffic (from Pulsar 3.3 on), of Pulsar's own namespaces, of excluded namespaces, and of
+    namespaces under a policy. Raises `BadInput` for a `k` below 1 and two bundles or more, `BadName` for a namespace
+    that is not two parts.
     """
     eligible = TopListFilter(present, settings)
-    lists = _by_columns(stats, k, eligible) if k > 0 else {}
+    idle = settings.is_before("3.3")
+    lists = _by_columns(stats, k, eligible) if k > 0 and not idle else {}
     return {
-        broker: _top_list(broker_stats, k, eligible) if (listed := lists.get(broker)) is None else listed
+        broker: _top_list(broker_stats, k, eligible, idle) if (listed := lists.get(broker)) is None else listed
         for broker, broker_stats in stats.items()
     }
 
@@ -352,12 +353,13 @@ def _by_columns(
     return dict(zip(many, TopListsByColumns(together, k, eligible).lists(throughputs), strict=True))
 
 
-def _top_list(stats: Mapping[str, BundleStats], k: int, eligible: TopListFilter) -> tuple[TopBundle, ...]:
+def _top_list(stats: Mapping[str, BundleStats], k: int, eligible: TopListFilter, idle: bool) -> tuple[TopBundle, ...]:
     by_name = sorted(stats.items(), key=itemgetter(0))
     bundles = [
         TopBundle(bundle, each)
         for bundle, each in by_name
-        if each.msg_throughput_in + each.msg_throughput_out != 0 and eligible.lists(bundle)  # NaN counts as traffic
+        if (idle or each.msg_throughput_in + each.msg_throughput_out != 0)
+        and eligible.lists(bundle)  # NaN counts as traffic
     ]
     if k < 1:
         if len(bundles) > 1:  # Pulsar's sort fails on such a K, if not with all orders of the bundles

@@ -15,7 +15,9 @@ from evenkeel.errors import Unreachable
 from evenkeel.model.amounts import plural
 from evenkeel.pulsar.admin import AdminClient, admin_path, trouble
 from evenkeel.pulsar.admin.http_exchange import names_in
+from evenkeel.pulsar.generations import generation_of
 from evenkeel.settings import registry
+from evenkeel.settings.compatibility import lacks_avg_shedder, older_rules
 from evenkeel.sources.collecting import connection_of
 from evenkeel.steering.broker_switches import configurations, objections_in
 from evenkeel.steering.premise import OwnershipReader
@@ -95,12 +97,15 @@ def where_reached(check: Callable[[Site, str], CheckFinding]) -> Callable[[Site,
 
 @where_reached
 def check_versions(site: Site, cluster: str) -> CheckFinding:
-    """The versions of the brokers: Pulsar 4 or 5."""
+    """The versions of the brokers, Pulsar 4 or 5, and the strategies that differ in them from those of 4.2.4."""
     with _client(site, cluster) as client:
         version_of = _told(client, _brokers(client))
     silent = sorted(broker for broker, version in version_of.items() if version is None)
     versions = sorted({version for version in version_of.values() if version is not None})
     words = f"Pulsar {', '.join(versions) or 'of a version that no broker reports'}"
+    without = [version for version in versions if lacks_avg_shedder(version)]
+    words += "".join(f"; {version} has no AvgShedder" for version in without)
+    words += "".join(f"; its {name}: {rule}" for name, rule in older_rules(generation_of(versions)).items())
     if silent:
         return warn(f"{words}; {_some(silent)} did not tell", "look at these brokers")
     odd = [version for version in versions if int(version.partition(".")[0]) not in _SUPPORTED]

@@ -17,10 +17,9 @@ from typing import Any
 from evenkeel.errors import NoSuchCycle
 from evenkeel.lake.record import Attempt, Record, Row, clusters_of, read_rows, read_rows_of
 from evenkeel.lake.record.tables import is_in
+from evenkeel.pulsar.generations import Generation
 from evenkeel.settings import Key, registry, resolve
-from evenkeel.settings.key import SPELLINGS, Generation
-
-_VERSION_KEY = "evenkeelPulsarVersion"
+from evenkeel.settings.key import SPELLINGS, VERSION_KEY
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +177,7 @@ def newest_decided(record: Record, cluster: str, moments: Sequence[datetime]) ->
 def _generation(rows: Sequence[Row]) -> Generation:
     """Return the generation of Pulsar in the cluster's own rows; 4.x if they have none."""
     for row in rows:
-        if row["key"] == _VERSION_KEY:
+        if row["key"] == VERSION_KEY:
             return SPELLINGS.get(str(json.loads(row["value"])), "4.x")
     return "4.x"
 

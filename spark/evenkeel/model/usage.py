@@ -12,6 +12,7 @@ import math
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
+from operator import attrgetter
 
 from evenkeel.model.load import BrokerReport, ResourceUsage
 from evenkeel.settings import Settings
@@ -58,6 +59,17 @@ def percent(resource: ResourceUsage) -> float:
 def weighted_maximum(report: BrokerReport, settings: Settings) -> float:
     """Return the highest weighted usage as a fraction (1.0 = full), without heap: the figure of modular decisions."""
     return _highest(_weighted(report, settings)) / 100
+
+
+def overload_usage(report: BrokerReport, settings: Settings) -> float:
+    """Return the usage that Pulsar compares with the overload limit, as a fraction.
+
+    Pulsar before 4.0 takes `LocalBrokerData.getMaxResourceUsage`, the highest usage without weights, in 32 bits; from
+    4.0 on it is the weighted maximum (OverloadShedder, LeastLongTermMessageRate, ModularLoadManagerImpl.selectBroker).
+    """
+    if not settings.is_before("4.0"):
+        return weighted_maximum(report, settings)
+    return float32(_highest(map(percent, _MEASURED(report))) / 100)
 
 
 def weighted_maximum_extensible(report: BrokerReport, settings: Settings) -> float:
@@ -113,6 +125,9 @@ def _weighted(report: BrokerReport, settings: Settings) -> tuple[float, ...]:
         percent(report.bandwidth_in) * settings.bandwidth_in_weight,
         percent(report.bandwidth_out) * settings.bandwidth_out_weight,
     )
+
+
+_MEASURED = attrgetter("cpu", "direct_memory", "bandwidth_in", "bandwidth_out")
 
 
 def _highest(values: Iterable[float]) -> float:

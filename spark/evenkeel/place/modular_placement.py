@@ -267,7 +267,7 @@ class PlacementRound:
         choice = (self._in_turns if excluded else self._strategy).choose(asked, filtered.brokers)
         rule = choice.by.filtered
         limit = settings.loadBalancerBrokerOverloadedThresholdPercentage / 100.0
-        if choice.brokers and self._view.figures[choice.brokers[0]].usage > limit:
+        if choice.brokers and self._view.figures[choice.brokers[0]].overload_usage > limit:
             filtered = Candidates(
                 filtered.allowed, self._view.isolation.allowed(bundle).removed, filtered.allowed, True
             )
@@ -282,7 +282,7 @@ class PlacementRound:
             bundle,
             owner,
             setting=OVERLOADED_KEY,
-            measured=self._view.figures[destination].usage,
+            measured=self._view.figures[destination].overload_usage,
             threshold=limit,
             unit="fraction",
             alternatives=alternatives,

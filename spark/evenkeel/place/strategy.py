@@ -11,7 +11,7 @@ from typing import overload
 from evenkeel.model.consideration import Alternative, Rule, finite
 from evenkeel.model.filters.broker_filters import Rank, version_rank
 from evenkeel.model.load import BrokerAverages, BundleHistory, LoadData
-from evenkeel.model.usage import weighted_maximum
+from evenkeel.model.usage import overload_usage, weighted_maximum
 from evenkeel.place.placement import placed
 from evenkeel.settings import Settings
 
@@ -20,11 +20,12 @@ from evenkeel.settings import Settings
 class BrokerFigures:
     """One broker's figures for placement; `give` moves them on. Usage is a fraction, rates are msg/s.
 
-    `idle`: it reports no bundles, or no messages in and out. `rank` orders versions; None if the version cannot be
-    read.
+    `overload_usage` is compared with the overload limit. `idle`: it reports no bundles, or no messages in and out.
+    `rank` orders versions; None if the version cannot be read.
     """
 
     usage: float
+    overload_usage: float
     long_term_rate: float
     topics: int
     preallocated_rate: float = 0.0
@@ -43,6 +44,7 @@ def broker_figures(load: LoadData, settings: Settings) -> Mapping[str, BrokerFig
     for broker, report in sorted(load.brokers.items()):
         figures = BrokerFigures(
             usage=weighted_maximum(report, settings),
+            overload_usage=overload_usage(report, settings),
             long_term_rate=load.averages.get(broker, BrokerAverages()).long_term_rate,
             topics=report.topics,
             idle=not report.bundles or (report.msg_rate_in == 0 and report.msg_rate_out == 0),

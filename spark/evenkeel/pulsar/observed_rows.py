@@ -18,8 +18,9 @@ from evenkeel.pulsar.broker_reports import (
     listed_brokers,
     manager_classes,
 )
+from evenkeel.pulsar.generations import generation_of
 from evenkeel.pulsar.quotas import QUOTAS, quotas_of
-from evenkeel.pulsar.snapshot import Row, SnapshotView, generation_of, manager_of_cluster
+from evenkeel.pulsar.snapshot import Row, SnapshotView, manager_of_cluster
 
 NO_BROKERS = "no_brokers"
 NO_BROKER_ANSWERED = "no_broker_answered"

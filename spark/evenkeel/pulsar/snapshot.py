@@ -162,9 +162,3 @@ def manager_of_cluster(managers: Iterable[str]) -> str:
     if len(known) > 1:
         return MIXED
     return known.pop() if known else UNKNOWN
-
-
-def generation_of(versions: Iterable[str | None]) -> str:
-    """Return "5.0" if every broker that named its version runs 5 or later, else "4.x" (also if none did)."""
-    majors = [int(head) for head in (str(version).split(".")[0] for version in versions if version) if head.isdigit()]
-    return "5.0" if majors and min(majors) >= 5 else "4.x"

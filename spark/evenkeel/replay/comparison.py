@@ -124,7 +124,8 @@ class Tally:
 
 @dataclass
 class VariantComparison:
-    """A replay's outcome. `variants`: name -> differences in words; `planner`: name -> value of evenkeelPlanner."""
+    """A replay's outcome. `variants`: name -> differences in words; `planner`: name -> value of evenkeelPlanner;
+    `caveats`: see `notes_on`."""
 
     replay_id: str
     cluster: str
@@ -133,6 +134,7 @@ class VariantComparison:
     columns: Mapping[str, str] = field(default_factory=lambda: COLUMNS)
     tallies: dict[str, Tally] = field(default_factory=dict)
     planner: Mapping[str, str] = field(default_factory=dict)
+    caveats: Sequence[str] = ()
 
     def add(self, row: Mapping[str, Any]) -> None:
         """A row of `replay_cycles`, of any variant; those of one variant come in the order of time."""
@@ -167,7 +169,8 @@ class VariantComparison:
         return "\n".join(line.rstrip() for line in lines)
 
     def notes(self) -> list[str]:
-        """Return notes: each variant, if Evenkeel's planner decides, and if recorded decisions were reproduced."""
+        """Return notes: each variant, if Evenkeel's planner decides, if recorded decisions were reproduced, and what to
+        know of strategies and keys before a variant is put into force."""
         lines = [f"{name}: {words}" for name, words in self.variants.items()]
         for mode, does in _OF_THE_PLANNER.items():
             names = [name for name in self.variants if self.planner.get(name) == mode]
@@ -178,7 +181,7 @@ class VariantComparison:
             if figures.get("decided_again"):
                 lines.append(f"{name}: {figures['reproduced']} of {figures['decided_again']} recorded plans reproduced")
                 lines += [f"  not at {at}" for at in figures["not_reproduced"]]
-        return lines
+        return [*lines, *self.caveats]
 
 
 def _mean(values: list[float]) -> float | None:

@@ -33,8 +33,8 @@ from evenkeel.replay.split_topics import (
     topic_hashes,
     topics_type,
 )
-from evenkeel.replay.variants import Variant, check_limit, manager_of, settings_of, variants_of
-from evenkeel.settings import EffectiveSettings, settings_in
+from evenkeel.replay.variants import Variant, check_limit, manager_of, notes_on, settings_of, variants_of
+from evenkeel.settings import EffectiveSettings, Settings, settings_in
 from evenkeel.spark.column_types import columns_of, type_of
 from evenkeel.spark.grouped import grouped_map, partition_of
 from evenkeel.spark.row_order import in_content_order
@@ -98,8 +98,11 @@ class OpenLoop:
         """The usage that counts as over the limit: the one asked for, else the last recorded overload threshold."""
         if self.limit is not None:
             return self.limit
-        last = self.history.settings[str(self.history.cycles[-1].planned["settings_digest"])]
-        return last.settings.loadBalancerBrokerOverloadedThresholdPercentage / 100.0
+        return self.last_settings().loadBalancerBrokerOverloadedThresholdPercentage / 100.0
+
+    def last_settings(self) -> Settings:
+        """Return the settings that the last recorded cycle was decided with."""
+        return self.history.settings[str(self.history.cycles[-1].planned["settings_digest"])].settings
 
 
 def replay(spark: SparkSession, asked: OpenLoop, progress: Progress) -> VariantComparison:
@@ -112,7 +115,10 @@ def replay(spark: SparkSession, asked: OpenLoop, progress: Progress) -> VariantC
     chosen, limit = asked.chosen(), asked.limit_in_force()
     replay_id = uuid.uuid4().hex
     words = {v.name: v.described() for v in asked.variants}
-    comparison = VariantComparison(replay_id, history.cluster, words, limit, planner=planner_modes(chosen))
+    caveats = notes_on((v.overrides for v in asked.variants), asked.last_settings().generation)
+    comparison = VariantComparison(
+        replay_id, history.cluster, words, limit, planner=planner_modes(chosen), caveats=caveats
+    )
     parts = _parts(spark, asked.variants, asked.parts)
     writes: list[Write] = []
     done, last = 0, None

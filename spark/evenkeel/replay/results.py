@@ -20,7 +20,7 @@ from evenkeel.replay.fold import CYCLES
 from evenkeel.replay.history import CLOSED_LOOP, RUNS, HistorySpan, read_span
 from evenkeel.replay.recorded_traffic import Error, Shift
 from evenkeel.replay.simulation import GENERATED_MANAGER, default_settings
-from evenkeel.replay.variants import RECORDED, Variant, overrides_in, settings_of
+from evenkeel.replay.variants import RECORDED, Variant, notes_on, overrides_in, settings_of
 from evenkeel.settings.key import Value
 
 MOST_POINTS = 200
@@ -275,7 +275,8 @@ def _lines(replay: ReplayOnRecord, name: str, span: HistorySpan | None) -> Varia
     if not differing:
         return VariantLines(name, "", "All of it is in force already.")
     heading = "[settings]" if span is None else f"[clusters.{_key(replay.cluster)}.settings]"
-    note = "Compared with Pulsar's defaults, since the cluster was a model." if span is None else ""
+    notes = ["Compared with Pulsar's defaults, since the cluster was a model."] if span is None else []
+    note = " ".join([*notes, *(f"{text}." for text in notes_on([differing], wanted.settings.generation))])
     return VariantLines(name, "\n".join((heading, *toml_lines(differing))), note)
 
 

@@ -25,7 +25,7 @@ from evenkeel.replay.comparison import CLOSED_LOOP, VariantComparison, planner_w
 from evenkeel.replay.fold import CYCLES, Made
 from evenkeel.replay.history import Played, keep_closed_loop, read_history
 from evenkeel.replay.recorded_traffic import error_of, read_seen, recorded_rows, recorded_scenario
-from evenkeel.replay.variants import RECORDED, Variant, check_limit, settings_of, variants_of
+from evenkeel.replay.variants import RECORDED, Variant, check_limit, notes_on, settings_of, variants_of
 from evenkeel.settings import EffectiveSettings, resolve
 from evenkeel.settings.key import Value
 from evenkeel.settings.keys.balancing import SHEDDERS_OF
@@ -212,7 +212,11 @@ def play(asked: Simulation, played: Played | None, progress: Callable[[int, int]
         for _, steering in asked.steerings
     }
     replay_id, cluster = played.replay_id if played else "", asked.stage.cluster
-    comparison = VariantComparison(replay_id, cluster, words, asked.limit, columns=CLOSED_LOOP, planner=planner)
+    generation = asked.steerings[0][1].settings[-1].settings.generation
+    caveats = notes_on((variant.overrides for variant, _ in asked.steerings[1:]), generation)
+    comparison = VariantComparison(
+        replay_id, cluster, words, asked.limit, columns=CLOSED_LOOP, planner=planner, caveats=caveats
+    )
     steered = (simulate(asked.stage.scenario, steering) for _, steering in asked.steerings)
     for number, made in enumerate((asked.stage.recorded, *steered)):
         rows = list(made)

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from evenkeel.errors import BadInput, SettingsError
-from evenkeel.settings import EffectiveSettings, contradictions, typed_overrides
-from evenkeel.settings.compatibility import FALLBACK_PLACEMENT, PLACEMENTS_OF, SHEDDER_AND_PLACEMENT, why_undecidable
+from evenkeel.settings import EffectiveSettings, Generation, contradictions, registry, typed_overrides
+from evenkeel.settings.compatibility import (
+    FALLBACK_PLACEMENT,
+    PLACEMENTS_OF,
+    SHEDDER_AND_PLACEMENT,
+    older_rules,
+    why_undecidable,
+)
 from evenkeel.settings.compatibility import PLACEMENT as PLACEMENT_KEY
 from evenkeel.settings.compatibility import SHEDDING as SHEDDING_KEY
 from evenkeel.settings.key import Value
@@ -72,6 +78,18 @@ def overrides_in(words: str) -> dict[str, Value]:
         else:
             pairs[-1] += f", {part}"
     return typed_overrides(pairs, "variant")
+
+
+def notes_on(variants: Iterable[Mapping[str, Value]], generation: Generation) -> list[str]:
+    """Return what to know before these values are put into force: keys that brokers take late, strategies that differ.
+
+    Keys without an effect are left out: the command that was given them has warned.
+    """
+    values = [(registry()[name], str(value)) for overrides in variants for name, value in overrides.items()]
+    late = {note for key, _ in values if key.decides for note in key.notes}
+    rules = older_rules(generation)
+    older = {f"{name} of Pulsar {generation}: {rules[name]}" for _, name in values if name in rules}
+    return [f"to put it into force: {note}" for note in sorted(late)] + sorted(older)
 
 
 _MOST_PERCENT = 1_000.0

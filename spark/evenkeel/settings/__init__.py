@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from evenkeel.pulsar.generations import Generation
 from evenkeel.settings.compatibility import Contradiction, contradictions
-from evenkeel.settings.key import Detected, Generation, Key, Value
+from evenkeel.settings.key import Detected, Key, Value
 from evenkeel.settings.keys import Settings, registry
 from evenkeel.settings.parsing import simple_class_name
 from evenkeel.settings.resolving import (
@@ -44,19 +45,24 @@ __all__ = [
 def describe() -> list[dict[str, Any]]:
     """Return one row per key for the reference page.
 
-    A row holds key, type and range, defaults, the value before the key existed, unit, manager, dynamic, alias and
-    meaning.
+    A row holds key, type and range, defaults, the value before the key existed, unit, manager, dynamic, notes, alias
+    and meaning.
     """
     return [
         {
             "key": k.name,
             "allowed": k.allowed,
             "default_4_x": k.default,
-            "default_5_0": k.default_5_0,
+            "default_3_0": k.default_of("3.0"),
+            "default_3_3": k.default_of("3.3"),
+            "default_5_0": k.default_of("5.0"),
             "before": k.before,
             "unit": k.unit,
             "manager": k.manager,
             "dynamic": k.dynamic,
+            "takes_effect_at_once": k.takes_effect_at_once,
+            "decides": k.decides,
+            "notes": list(k.notes),
             "deprecated_alias_of": k.deprecated_alias_of,
             "meaning": k.meaning,
         }

@@ -26,7 +26,7 @@ from evenkeel.settings.entries import (
     raise_faults,
     without,
 )
-from evenkeel.settings.key import Key
+from evenkeel.settings.key import Key, short_name
 from evenkeel.settings.keys import registry
 from evenkeel.settings.parsing import check_allowed, coerce
 from evenkeel.settings.resolving import SWITCHES, resolve
@@ -63,7 +63,7 @@ def _setting(key: Key) -> Any:
             raise fault(f"Input should be {key.allowed} ({key.unit}){did_you_mean(value, key.choices)}") from None
         return value
 
-    newer = "" if key.default == key.default_5_0 else f" Default of Pulsar 5: {key.default_5_0}."
+    newer = "".join(f" Default of Pulsar {short_name(name)}: {value}." for name, value in key.defaults.items())
     default = sorted(key.default) if isinstance(key.default, frozenset) else key.default
     schema = {
         "type": _TYPES.get(key.kind, "string"),

@@ -7,7 +7,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from evenkeel.settings.key import Generation, ManagerName
+from evenkeel.pulsar.generations import GENERATIONS, Generation
+from evenkeel.settings.key import ManagerName
 from evenkeel.settings.keys import Settings
 from evenkeel.settings.keys.balancing import PLACEMENTS, SHEDDERS_OF
 from evenkeel.settings.parsing import minutes_of
@@ -19,6 +20,26 @@ PLACEMENTS_OF: Mapping[ManagerName, tuple[str, ...]] = {
     "modular": PLACEMENTS,
     "extensible": ("LeastResourceUsageWithWeight",),
 }
+OLDER_RULES: Mapping[str, tuple[Generation, str]] = {
+    "AvgShedder": ("4.0", "scores less than one point apart are equal"),
+    "LeastLongTermMessageRate": ("4.0", "the usage that is compared with the overload limit has no weights"),
+    "OverloadShedder": ("4.0", "usage has no weights"),
+    "TransferShedder": ("3.3", "bundles without traffic may go"),
+    "UniformLoadShedder": ("4.x", "a bundle may be 1,000 msg/s, or 1,000 byte/s, larger than what is left to move"),
+}
+"""Strategy -> the first generation that decides as 4.2.4 does, and what older ones do instead."""
+_NO_AVG_SHEDDER = re.compile(r"2\.|3\.0\.[0-5]\b|3\.1\.|3\.2\.[0-3]\b|3\.3\.0\b")
+
+
+def older_rules(generation: Generation) -> dict[str, str]:
+    """Return the strategies that decide otherwise in that generation than in 4.2.4, with what they do."""
+    age = GENERATIONS.index
+    return {name: words for name, (since, words) in OLDER_RULES.items() if age(generation) < age(since)}
+
+
+def lacks_avg_shedder(version: str) -> bool:
+    """Return True if that version of Pulsar has no AvgShedder: it came with 3.0.6, 3.2.4 and 3.3.1."""
+    return _NO_AVG_SHEDDER.match(version) is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,37 +6,40 @@ A key has a type, a unit, allowed values, a default per generation, readers and 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from evenkeel.errors import SettingsError
+from evenkeel.pulsar.generations import GENERATIONS, NUMBERS, Generation, generation_of, numbers_of
 
 Kind = Literal["bool", "int", "float", "optional float", "str", "class", "list", "set"]
 Manager = Literal["both", "modular", "extensible", "none"]
-Generation = Literal["4.x", "5.0"]
 ManagerName = Literal["modular", "extensible"]
 Value = bool | int | float | str | tuple[str, ...] | frozenset[str] | None
 
-GENERATIONS: Final[tuple[Generation, ...]] = ("4.x", "5.0")
 INT_HIGHEST: Final = 2_147_483_647
 METADATA: Final = "evenkeel.key"
+VERSION_KEY: Final = "evenkeelPulsarVersion"
+NO_EFFECT: Final = "no effect on decisions"
+AFTER_RESTART: Final = "a broker takes {} at its restart, Evenkeel at once"
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One settings key. `name` is filled in by the registry from the field it describes.
+    """One settings key. The registry fills in `name`, from the field it describes, and `decides`.
 
     `lowest`/`highest` are inclusive and bind an operator's override; the cluster's own values are taken unchecked.
     `choices` are the known spellings (of a class: its simple name). `before` is the value for settings that were
     recorded before the key existed: the behaviour of that time, so that a past cycle is decided again unchanged.
+    `defaults` are those of the generations whose default differs. `restart`: brokers read the key at their start only,
+    also if it is dynamic. `decides`: a decision depends on it.
     """
 
     name: str
     kind: Kind
     default: Value
-    default_5_0: Value
+    defaults: Mapping[Generation, Value]
     before: Value
     unit: str
     meaning: str
@@ -45,11 +48,27 @@ class Key:
     choices: tuple[str, ...] = ()
     manager: Manager = "both"
     dynamic: bool = True
+    restart: bool = False
+    decides: bool = True
     deprecated_alias_of: str | None = None
 
     def default_of(self, generation: Generation) -> Value:
         """Return the default compiled into Pulsar of that generation (Evenkeel's own default for its own keys)."""
-        return self.default_5_0 if generation == "5.0" else self.default
+        return self.defaults.get(generation, self.default)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Return what to know before the key is changed; empty for most keys."""
+        own = self.name.startswith("evenkeel")
+        return (
+            *(() if self.decides else (f"{self.name} has {NO_EFFECT}",)),
+            *((AFTER_RESTART.format(self.name),) if not own and self.decides and not self.takes_effect_at_once else ()),
+        )
+
+    @property
+    def takes_effect_at_once(self) -> bool:
+        """Return True if a running broker takes a new value (Pulsar: FieldContext, dynamic)."""
+        return self.dynamic and not self.restart
 
     @property
     def allowed(self) -> str:
@@ -77,7 +96,7 @@ def key(
     *,
     unit: str,
     meaning: str,
-    default_5_0: Value = _UNSET,
+    defaults: Mapping[Generation, Value] | None = None,
     before: Value = _UNSET,
     kind: Kind | None = None,
     lowest: float | None = None,
@@ -85,6 +104,7 @@ def key(
     choices: tuple[str, ...] = (),
     manager: Manager = "both",
     dynamic: bool = True,
+    restart: bool = False,
     deprecated_alias_of: str | None = None,
 ) -> Any:
     """Declare a dataclass field that is a settings key; the field's name is Pulsar's own key.
@@ -99,7 +119,7 @@ def key(
         name="",
         kind=described,
         default=default,
-        default_5_0=default if default_5_0 is _UNSET else default_5_0,
+        defaults=defaults or {},
         before=default if before is _UNSET else before,
         unit=unit,
         meaning=meaning,
@@ -108,6 +128,7 @@ def key(
         choices=choices,
         manager=manager,
         dynamic=dynamic,
+        restart=restart,
         deprecated_alias_of=deprecated_alias_of,
     )
     return field(default=default, metadata={METADATA: metadata})
@@ -132,10 +153,8 @@ def _kind_of(default: Value) -> Kind:
 # become the leader. A default that changes once, with the last broker, is better than one that changes with every
 # leader. Values in a broker's reported configuration win over defaults in any case.
 
-SPELLINGS: Final[dict[str, Generation]] = {"4": "4.x", "4.x": "4.x", "5": "5.0", "5.0": "5.0"}
+SPELLINGS: Final[dict[str, Generation]] = {name: name for name in GENERATIONS} | {"4": "4.x", "4.2": "4.x", "5": "5.0"}
 """Accepted spellings of a generation, with the name in the code."""
-
-_NUMBERS = re.compile(r"(\d+)((?:\.\d+)*)")
 
 
 def generation_named(text: str) -> Generation:
@@ -147,8 +166,8 @@ def generation_named(text: str) -> Generation:
 
 
 def short_name(generation: Generation) -> str:
-    """Return the generation as an operator writes it: 4 or 5."""
-    return generation.partition(".")[0]
+    """Return the generation as settings hold it: 3.0, 3.3, 4.0, 4 or 5."""
+    return {"4.x": "4", "5.0": "5"}.get(generation, generation)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,13 +185,7 @@ class Detected:
     @property
     def note(self) -> str:
         """Note about brokers of different generations; empty if they agree."""
-        readable = {version for version in self.versions if version and _NUMBERS.match(version)}
-        if len({_numbers(version)[0] >= 5 for version in readable}) < 2:
+        readable = {version for version in self.versions if version and NUMBERS.match(version)}
+        if len({generation_of([version]) for version in readable}) < 2:
             return ""
-        return f", by the oldest of the brokers' versions {' and '.join(sorted(readable, key=_numbers))}"
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    match = _NUMBERS.match(version)
-    assert match is not None
-    return tuple(int(part) for part in match.group().split("."))
+        return f", by the oldest of the brokers' versions {' and '.join(sorted(readable, key=numbers_of))}"

@@ -165,7 +165,7 @@ def resolve(
 
 
 def _default_origin(key: Key, held: Detected) -> Origin:
-    if key.name.startswith("evenkeel") or key.default == key.default_5_0:
+    if key.name.startswith("evenkeel") or not key.defaults:
         return "default"
     return f"default of Pulsar {short_name(held.generation)}{held.note}"
 

@@ -111,6 +111,15 @@ def test_fractions_of_a_message_are_not_deducted_and_idle_bundles_go_along() -> 
     )
 
 
+@pytest.mark.parametrize(("version", "gone"), [("3.0", 8), ("4.0", 8), ("4", 1), ("5", 1)])
+def test_below_1000_msg_per_s_everything_leaves_before_pulsar_4_2(version: str, gone: int) -> None:
+    load = cluster(broker("b1:1", rates=(20.0, 19.0, 18.0, 17.0, 15.0, 12.0, 10.0, 8.0)), broker("b2:1", rates=(19.0,)))
+    shed = uniform(load, minUnloadMessage=0, evenkeelPulsarVersion=version)
+    assert len(shed.unloads) == gone
+    words = said_of(shed, "b1:1")
+    assert ("and 1,000 msg/s more, as before Pulsar 4.2" in words) == (gone == 8), words
+
+
 def test_a_sole_bundle_stays() -> None:
     load = cluster(broker("b1:1", 80.0, rates=(90_000.0,)), broker("b2:1", 20.0, rates=(1000.0,)))
     assert taken(uniform(load, maxUnloadPercentage=1.0)) == []

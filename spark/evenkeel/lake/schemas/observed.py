@@ -147,7 +147,12 @@ CLUSTER_POLICIES = cycle_table(
     (),
     _INGEST,
     Column("manager", "string", "modular, extensible, mixed or unknown", nullable=False),
-    Column("generation", "string", "4.x or 5.0, by the brokers' versions", nullable=False),
+    Column(
+        "generation",
+        "string",
+        "3.0, 3.3, 4.0, 4.x (4.1 and later 4) or 5.0, by the oldest broker's version",
+        nullable=False,
+    ),
     Column("leader", "string", "broker id of the leader"),
     Column("brokers", "array<string>", "available brokers as listed, sorted", nullable=False),
     Column("failure_domains", "map<string,array<string>>", "domain to broker ids"),

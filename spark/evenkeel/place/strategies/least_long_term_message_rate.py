@@ -1,7 +1,7 @@
 """Prefer the broker with the least long-term message rate (Pulsar: LeastLongTermMessageRate).
 
 Key: loadBalancerBrokerOverloadedThresholdPercentage. A broker above it (strictly, by its latest report)
-scores infinite.
+scores infinite. Before Pulsar 4.0 its usage has no weights.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from evenkeel.place.strategy import (
     placement_rule,
 )
 from evenkeel.settings import Settings
+from evenkeel.settings.key import VERSION_KEY
 
 OVERLOADED_KEY = "loadBalancerBrokerOverloadedThresholdPercentage"
 
@@ -43,7 +44,7 @@ def select(candidates: Iterable[str], figures: Mapping[str, BrokerFigures], sett
 
 def score(stand: BrokerFigures, settings: Settings) -> float:
     """Return a broker's score: its long-term rate in msg/s, with bundles given to it; infinite if overloaded."""
-    if stand.usage > settings.loadBalancerBrokerOverloadedThresholdPercentage / 100.0:
+    if stand.overload_usage > settings.loadBalancerBrokerOverloadedThresholdPercentage / 100.0:
         return math.inf
     return stand.preallocated_rate + stand.long_term_rate
 
@@ -81,5 +82,5 @@ LEAST_RATE = placement_rule(
 )
 
 STRATEGY = PlacementStrategy(
-    "LeastLongTermMessageRate", LeastLongTermMessageRate, keys=(OVERLOADED_KEY,), rules=(LEAST_RATE,)
+    "LeastLongTermMessageRate", LeastLongTermMessageRate, keys=(OVERLOADED_KEY, VERSION_KEY), rules=(LEAST_RATE,)
 )

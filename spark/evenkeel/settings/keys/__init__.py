@@ -8,10 +8,39 @@ from dataclasses import dataclass, fields
 from functools import cache
 from typing import Literal
 
-from evenkeel.settings.key import METADATA, Generation, Key, Value, generation_named
+from evenkeel.pulsar.generations import GENERATIONS, Generation
+from evenkeel.settings.key import METADATA, Key, Value, generation_named
 from evenkeel.settings.keys.balancing import ExtensibleKeys, PlacementKeys, SheddingKeys, SplittingKeys
 from evenkeel.settings.keys.general import GeneralKeys, ReportKeys
 from evenkeel.settings.keys.own import GuardKeys, OwnKeys, PlannerKeys
+
+WITHOUT_EFFECT = frozenset(
+    {
+        "defaultNumberOfNamespaceBundles",
+        "exposeBundlesMetricsInPrometheus",
+        "loadBalancerBrokerComfortLoadLevelPercentage",
+        "loadBalancerBrokerUnderloadedThresholdPercentage",
+        "loadBalancerInFlightServiceUnitStateWaitingTimeInMillis",
+        "loadBalancerMultiPhaseBundleUnload",
+        "loadBalancerOverrideBrokerNicSpeedGbps",
+        "loadBalancerOverrideBrokerNics",
+        "loadBalancerPlacementStrategy",
+        "loadBalancerReportUpdateMaxIntervalMinutes",
+        "loadBalancerReportUpdateMinIntervalMillis",
+        "loadBalancerReportUpdateThresholdPercentage",
+        "loadBalancerResourceQuotaUpdateIntervalMinutes",
+        "loadBalancerServiceUnitStateMaxConcurrentOverrides",
+        "loadBalancerServiceUnitStateMonitorIntervalInSeconds",
+        "loadBalancerServiceUnitStateTombstoneDelayTimeInSeconds",
+        "loadBalancerServiceUnitTableViewSyncer",
+        "loadBalancerSplitIntervalMinutes",
+        "loadManagerServiceUnitStateTableViewClassName",
+        "namespaceBundleUnloadingTimeoutMs",
+        "statsUpdateInitialDelayInSecs",
+        "topicBundleAssignmentStrategy",
+    }
+)
+"""Pulsar's keys that brokers report and no decision reads (`Key.decides`)."""
 
 
 @dataclass(frozen=True)
@@ -26,14 +55,18 @@ class Settings(
 
     @classmethod
     def for_generation(cls, generation: str) -> Settings:
-        """Return Pulsar's compiled defaults of "4.x" or "5.0"; raises `SettingsError` for another generation."""
+        """Return Pulsar's compiled defaults of a generation; raises `SettingsError` for another generation."""
         known = generation_named(generation)
         return cls(**{k.name: k.default_of(known) for k in registry().values()})  # type: ignore[arg-type]
 
     @property
     def generation(self) -> Generation:
-        """Generation whose details apply if 4.x and 5.0 differ; an unresolved "auto" reads as 4.x."""
+        """Generation whose rules and defaults apply; an unresolved "auto" reads as 4.x."""
         return "4.x" if self.evenkeelPulsarVersion == "auto" else generation_named(self.evenkeelPulsarVersion)
+
+    def is_before(self, generation: Generation) -> bool:
+        """Return True if the brokers run an older generation than that one."""
+        return GENERATIONS.index(self.generation) < GENERATIONS.index(generation)
 
     @property
     def manager(self) -> Literal["modular", "extensible"]:
@@ -71,5 +104,8 @@ def _spelled(new: float, old: float) -> float:
 @cache
 def registry() -> Mapping[str, Key]:
     """Return the description of every key, by name, in alphabetical order."""
-    keys = {f.name: dataclasses.replace(f.metadata[METADATA], name=f.name) for f in fields(Settings)}
+    keys = {
+        f.name: dataclasses.replace(f.metadata[METADATA], name=f.name, decides=f.name not in WITHOUT_EFFECT)
+        for f in fields(Settings)
+    }
     return dict(sorted(keys.items()))

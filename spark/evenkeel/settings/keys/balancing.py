@@ -98,8 +98,9 @@ class SheddingKeys:
     )
     loadBalancerLoadSheddingStrategy: str = key(
         "ThresholdShedder",
-        default_5_0="AvgShedder",
+        defaults={"5.0": "AvgShedder"},
         kind="class",
+        restart=True,
         choices=SHEDDERS,
         unit="class",
         meaning="The strategy that says which bundles leave which broker.",
@@ -166,7 +167,7 @@ class SheddingKeys:
     )
     maxUnloadPercentage: float = key(
         0.2,
-        default_5_0=0.5,
+        defaults={"5.0": 0.5},
         lowest=0.0,
         highest=1.0,
         unit="fraction",
@@ -201,7 +202,7 @@ class PlacementKeys:
 
     loadBalancerLoadPlacementStrategy: str = key(
         "LeastLongTermMessageRate",
-        default_5_0="AvgShedder",
+        defaults={"5.0": "AvgShedder"},
         kind="class",
         choices=PLACEMENTS,
         unit="class",
@@ -210,7 +211,7 @@ class PlacementKeys:
     )
     loadBalancerDistributeBundlesEvenlyEnabled: bool = key(
         True,
-        default_5_0=False,
+        defaults={"5.0": False},
         unit="switch",
         manager="modular",
         meaning="Whether only brokers with the fewest bundles of the namespace are candidates.",
@@ -321,6 +322,7 @@ class ExtensibleKeys:
         highest=100,
         unit="%",
         manager="none",
+        dynamic=False,
         meaning="Deprecated; read by SimpleLoadManagerImpl alone.",
     )
     loadBalancerBrokerComfortLoadLevelPercentage: int = key(
@@ -329,5 +331,6 @@ class ExtensibleKeys:
         highest=100,
         unit="%",
         manager="none",
+        dynamic=False,
         meaning="Deprecated; read by SimpleLoadManagerImpl alone.",
     )

@@ -33,7 +33,11 @@ class GeneralKeys:
         meaning="How a topic finds its bundle: by the CRC32 of its full name.",
     )
     defaultNumberOfNamespaceBundles: int = key(
-        4, default_5_0=32, lowest=1, unit="bundles", meaning="Bundles of a namespace that is created without a number."
+        4,
+        defaults={"5.0": 32},
+        lowest=1,
+        unit="bundles",
+        meaning="Bundles of a namespace that is created without a number.",
     )
     failureDomainsEnabled: bool = key(
         False, unit="switch", meaning="Whether anti-affinity groups are spread over failure domains first."
@@ -57,13 +61,13 @@ class ReportKeys:
         10, lowest=0, unit="%", meaning="Change of a broker's figures that makes it write a new report."
     )
     loadBalancerReportUpdateMinIntervalMillis: int = key(
-        5_000, lowest=1, unit="ms", meaning="Shortest time between two looks at whether a report is due."
+        5_000, lowest=1, unit="ms", restart=True, meaning="Shortest time between two looks at whether a report is due."
     )
     loadBalancerReportUpdateMaxIntervalMinutes: int = key(
         15, lowest=1, unit="min", meaning="Longest time without a new report."
     )
     loadBalancerHostUsageCheckIntervalMinutes: int = key(
-        1, lowest=1, unit="min", meaning="Time between two measurements of CPU, memory and network."
+        1, lowest=1, unit="min", restart=True, meaning="Time between two measurements of CPU, memory and network."
     )
     loadBalancerResourceQuotaUpdateIntervalMinutes: int = key(
         15, lowest=1, unit="min", dynamic=False, meaning="Time between two flushes of bundle averages by the leader."
@@ -110,10 +114,11 @@ class ReportKeys:
         meaning="Old spelling; used if the new key is 1.0.",
     )
     loadBalancerDirectMemoryResourceWeight: float = key(
-        0.0, lowest=0.0, unit="factor", meaning="Weight of direct memory in a broker's usage."
+        0.0, defaults={"3.0": 1.0}, lowest=0.0, unit="factor", meaning="Weight of direct memory in a broker's usage."
     )
     loadBalancerMemoryResourceWeight: float = key(
         0.0,
+        defaults={"3.0": 1.0, "3.3": 1.0},
         lowest=0.0,
         unit="factor",
         manager="extensible",

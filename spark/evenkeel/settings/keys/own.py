@@ -21,11 +21,11 @@ class OwnKeys:
     )
     evenkeelPulsarVersion: str = key(
         "auto",
-        default_5_0="5",
-        choices=("auto", "4", "5", "4.x", "5.0"),
+        defaults={"5.0": "5"},
+        choices=("auto", "4", "5", "3.0", "3.3", "4.0", "4.2", "4.x", "5.0"),
         unit="generation",
         meaning="Whose defaults and details hold; auto follows the oldest broker's version (4 where none is known). "
-        "4.x and 5.0 are other spellings of 4 and 5.",
+        "4.2 and 4.x are other spellings of 4, 5.0 of 5.",
     )
     evenkeelDrainingBrokers: frozenset[str] = key(
         frozenset(),

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cmp_to_key
 
 from evenkeel.model.amounts import amount, plural
 from evenkeel.model.consideration import (
@@ -31,6 +32,7 @@ from evenkeel.model.consideration import (
 from evenkeel.model.load import LoadData
 from evenkeel.model.usage import WEIGHT_KEYS, weighted_maximum
 from evenkeel.settings import Settings
+from evenkeel.settings.key import VERSION_KEY
 from evenkeel.shed.bundle_selection import (
     RATE,
     SHARE_KEY,
@@ -115,7 +117,7 @@ def shed(
     """
     eligible, hits = Eligible(load), Hits(state)
     scored = scores(load, settings)
-    pairs = pairs_of({broker: scored[broker] for broker in ties(scored)})
+    pairs = pairs_of({broker: scored[broker] for broker in ties(scored)}, settings)
     active = {pair.number for pair in pairs if hits.count(pair, settings)}
     if not active:
         hits = Hits({})
@@ -140,9 +142,16 @@ def scores(load: LoadData, settings: Settings) -> dict[str, float]:
     return {broker: weighted_maximum(report, settings) * 100.0 for broker, report in sorted(load.brokers.items())}
 
 
-def pairs_of(scored: Mapping[str, float]) -> list[BrokerPair]:
-    """Idlest and busiest, next idlest and next busiest, and so on; equal scores in the order given."""
-    ordered = sorted(scored, key=by_figure(scored))
+def pairs_of(scored: Mapping[str, float], settings: Settings) -> list[BrokerPair]:
+    """Idlest and busiest, next idlest and next busiest, and so on; equal scores in the order given.
+
+    Pulsar 3.x and the first 4.0 compare whole points: scores less than one point apart are equal.
+    """
+
+    def whole_points(a: str, b: str) -> int:
+        return int(scored[a] - scored[b] >= 1) - int(scored[b] - scored[a] >= 1)
+
+    ordered = sorted(scored, key=cmp_to_key(whole_points) if settings.is_before("4.0") else by_figure(scored))
     half = (len(ordered) + 1) // 2
     couples = zip(ordered[:half], reversed(ordered), strict=False)
     return [BrokerPair(n, idle, busy, scored[idle], scored[busy]) for n, (idle, busy) in enumerate(couples, start=1)]
@@ -330,6 +339,7 @@ SHEDDER: ModularShedder = Shedder(
         RATE.minimum_key,
         THROUGHPUT.minimum_key,
         *WEIGHT_KEYS,
+        VERSION_KEY,
     ),
     rules=(
         NO_PARTNER,

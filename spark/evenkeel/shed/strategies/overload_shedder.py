@@ -1,7 +1,7 @@
 """Shed from brokers that are overloaded by their latest report (Pulsar: OverloadShedder).
 
 Key: loadBalancerBrokerOverloadedThresholdPercentage; a broker exactly at it sheds. The share of usage above the
-threshold, and 5 points more, is taken as a share of the broker's throughput.
+threshold, and 5 points more, is taken as a share of the broker's throughput. Before Pulsar 4.0 usage has no weights.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 from evenkeel.model.amounts import plural
 from evenkeel.model.consideration import Considered, Rule, Sentence, measured, number, threshold
 from evenkeel.model.load import BrokerReport, LoadData
-from evenkeel.model.usage import WEIGHT_KEYS, weighted_maximum
+from evenkeel.model.usage import WEIGHT_KEYS, overload_usage
 from evenkeel.settings import Settings
+from evenkeel.settings.key import VERSION_KEY
 from evenkeel.shed.bundle_selection import Eligible, Selection, take_until_reached
 from evenkeel.shed.shedder import ModularShedder, Shed, Shedder, ShedderState
 
@@ -32,7 +33,7 @@ def shed(load: LoadData, state: ShedderState, settings: Settings) -> Shed:
 
 def _shed_broker(report: BrokerReport, load: LoadData, eligible: Eligible, settings: Settings) -> Selection:
     limit = settings.loadBalancerBrokerOverloadedThresholdPercentage / 100.0
-    usage = weighted_maximum(report, settings)
+    usage = overload_usage(report, settings)
     numbers = {"broker_throughput": report.throughput, "bundles": len(report.bundles)}
     rule, selection = BELOW_THRESHOLD, Selection((), ())
     if usage >= limit:
@@ -79,6 +80,6 @@ NOTHING_TO_SHED = Rule("refused", "nothing_to_shed", _busy_but("none of its bund
 SHEDDER: ModularShedder = Shedder(
     "OverloadShedder",
     shed,
-    keys=(THRESHOLD_KEY, *WEIGHT_KEYS),
+    keys=(THRESHOLD_KEY, *WEIGHT_KEYS, VERSION_KEY),
     rules=(BELOW_THRESHOLD, ABOVE_THRESHOLD, SOLE_BUNDLE, NOTHING_TO_SHED),
 )

@@ -4,7 +4,8 @@ Keys: loadBalancerMsgRateDifferenceShedderThreshold (percent above the idlest), 
 loadBalancerMsgThroughputMultiplierDifferenceShedderThreshold (times the idlest); both must be exceeded, and 0 or less
 switches one off. maxUnloadPercentage of the difference (a fraction) is moved, if it reaches minUnloadMessage or
 minUnloadMessageThroughput, in at most maxUnloadBundleNumPerShedding bundles. If the rate is exceeded the throughput is
-not checked, even if the rate unloads no bundle. Amounts are 32-bit integers, as in Pulsar.
+not checked, even if the rate unloads no bundle. Amounts are 32-bit integers, as in Pulsar. In Pulsar 4.0 and
+older a bundle may be 1,000 msg/s, or 1,000 byte/s, larger than what is left to move.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from evenkeel.model.amounts import plural
 from evenkeel.model.consideration import Considered, Rule, Sentence, measured, number, threshold
 from evenkeel.model.load import LoadData
 from evenkeel.settings import Settings
+from evenkeel.settings.key import VERSION_KEY
 from evenkeel.shed.bundle_selection import (
     MOST_BUNDLES_KEY,
     RATE,
@@ -34,6 +36,7 @@ THROUGHPUT_KEY = "loadBalancerMsgThroughputMultiplierDifferenceShedderThreshold"
 _INT_HIGHEST = 2_147_483_647
 _INT_LOWEST = -2_147_483_648
 _NOTHING = 1e-6
+_SLACK = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +120,13 @@ def _shed_busiest(load: LoadData, spread: Spread, settings: Settings) -> Selecti
             numbers={**numbers, "distance": spread.distance},
         )
         return Selection((), (row,))
+    room = wanted
+    if settings.is_before("4.x"):
+        numbers["slack"] = _SLACK
+        room = wanted + _SLACK if wanted + _SLACK <= _INT_HIGHEST else _INT_LOWEST  # Java's sum overflows
     fit = Fit(
         spread.measure,
-        wanted,
+        room,
         deducted=_java_int,
         idle=True,
         most=settings.maxUnloadBundleNumPerShedding,
@@ -182,10 +189,14 @@ def _within(row: Considered) -> str:
     return f"{_far_apart(row)}; the limit is {threshold(row)}."
 
 
+def _slack(row: Considered, unit: str) -> str:
+    return f" and {number(row, 'slack', unit)} more, as before Pulsar 4.2" if "slack" in row.numbers else ""
+
+
 def _apart(unit: str) -> Sentence:
     return lambda row: (
         f"{_far_apart(row)}; the limit is {threshold(row)}: {plural(row.numbers.get('selected'), 'bundle')} to go, "
-        f"for {number(row, 'wanted', unit)} to move."
+        f"for {number(row, 'wanted', unit)} to move{_slack(row, unit)}."
     )
 
 
@@ -236,7 +247,7 @@ NOT_THE_BUSIEST = Rule(
 SHEDDER: ModularShedder = Shedder(
     "UniformLoadShedder",
     shed,
-    keys=(RATE_KEY, THROUGHPUT_KEY, SHARE_KEY, RATE.minimum_key, THROUGHPUT.minimum_key, MOST_BUNDLES_KEY),
+    keys=(RATE_KEY, THROUGHPUT_KEY, SHARE_KEY, RATE.minimum_key, THROUGHPUT.minimum_key, MOST_BUNDLES_KEY, VERSION_KEY),
     rules=(
         NO_TRAFFIC_AT_ALL,
         NO_DIFFERENCE_LOOKED_AT,

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from evenkeel.model.consideration import LEFT_TO_REQUEST, Alternative, Considered, Rule, finite
 from evenkeel.model.load import ExtensibleLoad
 from evenkeel.settings import Settings
+from evenkeel.settings.key import VERSION_KEY
 from evenkeel.shed.bundle_selection import EXCLUDED_KEY, GRACE_PERIOD_KEY, RECENTLY_UNLOADED
 from evenkeel.shed.shedder import Shedder
 from evenkeel.shed.strategies.transfer_shedder import rules
@@ -342,6 +343,7 @@ SHEDDER = Shedder(
         "loadBalancerDebugModeEnabled",
         EXCLUDED_KEY,
         WITH_POLICIES_KEY,
+        VERSION_KEY,
     ),
     rules=rules.RULES,
     remembers=("hits", "unloaded_at"),

@@ -3,7 +3,8 @@
 Pulsar: TransferShedder.findBundlesForUnloading, from one pair of brokers on. Keys: loadBalancerTransferEnabled,
 loadBalancerDebugModeEnabled, loadBalancerSheddingExcludedNamespaces. Bundles are taken lightest first until the next
 one would be more than half the difference in load, in terms of throughput; the last bundle of a top list never goes. If
-the next one is too much, lighter bundles of the receiving broker may come back for it (a swap).
+the next one is too much, lighter bundles of the receiving broker may come back for it (a swap). Before Pulsar 3.3 a
+bundle without traffic goes too.
 """
 
 from __future__ import annotations
@@ -96,6 +97,7 @@ class TransferSelection:
         self._excluded = settings.loadBalancerSheddingExcludedNamespaces
         self._transfer = settings.loadBalancerTransferEnabled
         self._debug = settings.loadBalancerDebugModeEnabled
+        self._keeps_idle = not settings.is_before("3.3")
 
     def fill(self, pair: TransferPair) -> None:
         """Mark the bundles that leave the giver, and note the outcome for each of its top bundles."""
@@ -137,7 +139,7 @@ class TransferSelection:
             return rules.REFUSALS[refusal]
         if remaining <= 1:
             return rules.LAST_OF_TOP_BUNDLES
-        return NO_TRAFFIC if bundle.throughput == 0 else None
+        return NO_TRAFFIC if bundle.throughput == 0 and self._keeps_idle else None
 
     def _swap(self, bundle: TopBundle, pair: TransferPair, coming_back: Iterator[TopBundle]) -> bool:
         """Return True if bundles of the receiver make up for one that is too heavy; each is tried once."""
@@ -149,7 +151,9 @@ class TransferSelection:
         for other in coming_back:
             if other.bundle in self._load.wished:
                 continue
-            if self._policies.refusal(other.bundle, pair.giver) is not None or other.throughput == 0:
+            if other.throughput == 0 and self._keeps_idle:
+                continue
+            if self._policies.refusal(other.bundle, pair.giver) is not None:
                 continue
             giver_then, receiver_then = giver + other.throughput, receiver - other.throughput
             if not (giver_then < pair.giver_throughput and receiver_then < pair.giver_throughput):
