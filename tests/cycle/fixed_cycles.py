@@ -46,7 +46,7 @@ SETTINGS: dict[str, list[Any]] = {
     "loadBalancerNamespaceBundleMaxTopics": [1000, 3],
     "loadBalancerNamespaceBundleMaxSessions": [1000, 5],
     "loadBalancerBrokerMaxTopics": [50_000, 9],
-    "loadBalancerNamespaceBundleMaxMsgRate": [30_000, 900],
+    "loadBalancerNamespaceBundleMaxMsgRate": [30_000, 900, 0],
     "loadBalancerNamespaceBundleMaxBandwidthMbytes": [100, 15],
     "loadBalancerCPUResourceWeight": [1.0, 0.5],
     "loadBalancerMemoryResourceWeight": [0.0, 1.0],

@@ -1,7 +1,7 @@
 """What the queues of several clusters have to do with one another: nothing."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from threading import Barrier
 from typing import Any
 
@@ -93,3 +93,24 @@ def test_a_pause_is_sent_to_the_agents_of_all_clusters_at_once(monkeypatch: pyte
     dispatch_sqs.announce_controls(None, Lake("/"), cycles, lambda cycle: None, datetime.now(UTC))  # type: ignore
     assert sorted(told) == sorted((name, "pause") for name in names if name != "c3")
     assert "c3: the pause could not be sent to its agents: no answer" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("kind", "days", "is_sent"), [("resume", 14, True), ("resume", 14.1, False), ("pause", 99, True)]
+)
+def test_a_resume_is_sent_for_fourteen_days_and_a_pause_always(
+    monkeypatch: pytest.MonkeyPatch, kind: str, days: float, is_sent: bool
+) -> None:
+    told: list[str] = []
+
+    class Queue:
+        def control(self, kind: str, **said: Any) -> None:
+            told.append(kind)
+
+    row = control_row("c1", kind, "olga", None)
+    monkeypatch.setattr(dispatch_sqs, "last_words", lambda spark, lake, clusters: {"c1": row})
+    monkeypatch.setattr(dispatch_sqs, "sink_of", lambda cycle, signature: Queue())
+    cycles = [ClusterCycle("c1", AT, Snapshot("", AT), {}, queues={"commands": "q"})]
+    now = row["at"] + timedelta(days=days)
+    dispatch_sqs.announce_controls(None, Lake("/"), cycles, lambda cycle: None, now)  # type: ignore[arg-type, return-value]
+    assert told == [kind] * is_sent

@@ -15,6 +15,7 @@ from evenkeel.transparency.tiles import (
     bundle_of,
     edge_of,
     entries_of,
+    partial_folders,
     root_of_edge,
     tile_name,
 )
@@ -35,6 +36,8 @@ def test_names_are_those_of_the_spec() -> None:
     assert tile_name(63, 999, 1) == "tile/63/999.p/1"
     assert tile_name(1, 1000, 255) == "tile/1/x001/000.p/255"
     assert bundle_name(273, 112) == "tile/entries/273.p/112"
+    assert partial_folders(0, 273) == ["tile/0/273.p", "tile/entries/273.p"]
+    assert partial_folders(1, 1) == ["tile/1/001.p"]
 
 
 def test_a_tree_has_the_tiles_that_the_spec_gives_for_its_size() -> None:
