@@ -226,7 +226,7 @@ class PlanApproval(HITLOperator):
 
 def superseded(handover: Handover) -> str:
     """Return which newer cycle makes the plan of the hand-over's only cluster void; "" without one, or unreadable."""
-    from evenkeel.airflow.steps import reach
+    from evenkeel.airflow.connections import reach
     from evenkeel.lake.record import Record
 
     (cycle,) = handover.cycles

@@ -16,6 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from evenkeel import pipeline
+from evenkeel.airflow.connections import reach
 from evenkeel.airflow.dag_files import (
     LIMIT_VARIABLE,
     allowed_modes,
@@ -35,15 +36,12 @@ from evenkeel.handover import FAILED, Handover
 from evenkeel.lake.handover_files import handed_on
 from evenkeel.lake.one_writer import refusal_in
 from evenkeel.lake.table_log import damage_behind
-from evenkeel.object_store import CONNECTION_VARIABLE, explained, hand_over, is_object_store, resolve_connections_by
+from evenkeel.object_store import explained
 from evenkeel.settings.lakes import configured_lakes
 from evenkeel.settings.names import MAIN
 from evenkeel.settings.operation import ENVIRONMENT
 from evenkeel.spark.cluster_faults import cluster_fault
-from evenkeel.spark.home import Home
 from evenkeel.times import moment_given
-from evenkeel.transparency import LOG_CONNECTION
-from evenkeel.transparency.publishing import resolve_keys_by
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -322,22 +320,6 @@ def lake_root_of(cluster: str) -> str:
         named = ", ".join(lake.name for lake in lakes.lakes)
         raise BadInput(f"the cluster {cluster!r} belongs to none of the lakes {named}")
     return home.path
-
-
-def reach() -> None:
-    """Give this process the connections of an object store and of the transparency log's key, and refresh stores' keys.
-
-    A Spark server of EVENKEEL_HOME gets the current keys of the stores.
-    """
-    if os.environ.get(CONNECTION_VARIABLE) or os.environ.get(LOG_CONNECTION):
-        from evenkeel.airflow.credentials import log_key_from_airflow, store_from_airflow
-
-        resolve_connections_by(store_from_airflow)
-        resolve_keys_by(log_key_from_airflow)
-    home = os.environ.get("EVENKEEL_HOME")
-    for lake in configured_lakes().lakes if home else ():
-        if home and is_object_store(lake.path):
-            hand_over(Home.of(home).folder, lake.path)
 
 
 def _progress(ti: TaskInstance, dag_run: Any) -> tuple[str | None, Handover | None]:
