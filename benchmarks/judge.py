@@ -27,6 +27,7 @@ from benchmarks.judged_knowing import CHANGING, heaviest_first, play_at_will, pl
 from benchmarks.judged_run import Measure, Outcome, measure, play
 from benchmarks.judged_scenarios import MEANINGS, SIZES, JudgedScenario, judged_scenario
 from benchmarks.judged_series import PublicFiles
+from benchmarks.judged_target import MARGIN
 from benchmarks.judged_variants import (
     NOBODY,
     SHEDDERS,
@@ -38,7 +39,6 @@ from benchmarks.judged_variants import (
     variants_for,
 )
 from benchmarks.machine import description
-from evenkeel.planner.target import MARGIN
 
 COLUMNS = (
     "variant", "max/U*", "max/mean", "moves", "splits", "placed", "moved load", "÷ floor", "÷ kept", "bounces",

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from benchmarks.judged_run import Measure, Outcome, absorbed_with_time
 from benchmarks.judged_scenarios import BOOKS
+from benchmarks.judged_target import MARGIN
 from benchmarks.judged_variants import SHEDDERS
-from evenkeel.planner.target import MARGIN
 
 MOST_MOVED = 1.3
 """Times the floor of what it aims for."""

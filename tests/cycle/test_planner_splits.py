@@ -223,15 +223,3 @@ def test_parts_of_a_bundle_that_pulsars_own_rule_splits_stay_where_the_planner_d
     triggered = [row for row in rows if row["strategy"] == "BundleSplitterTask"]
     assert HOT in {row["subject"] for row in triggered}
     assert {row["unload_children"] for row in triggered} == {not stay}
-
-
-def test_the_broker_of_a_bundle_whose_split_is_first_asked_for_gives_nothing_else_away_before_the_next_cycle() -> None:
-    found = course("modular", SPREAD, is_known=True)
-    waiting, after = (
-        [row for row in found.rows[n]["planner_targets"] if row["rule"] == "waits_for_next_split"] for n in (0, 1)
-    )
-    assert {row["broker"] for row in waiting} == {BROKERS[0]}
-    assert "once it is decided on the split of a bundle of the same broker" in waiting[0]["sentence"]
-    assert after == []
-    kinds = [{row["kind"] for row in own if row["from_broker"] == BROKERS[0]} for own in found.commands[:2]]
-    assert kinds == [set(), {"split", "unload"}]

@@ -3,7 +3,7 @@
 Bundles that have to move go first: those without an owner, of a broker that is to be emptied, or placed against the
 rules. Brokers above the target give bundles to brokers that may own them and stay within the target. A saved move may
 cost load that moves beyond the least. That load has a price in moves. The lowest price counts at which the whole plan
-stays within `MOST_OVER_FLOOR`. Where few bundles may leave at all, every placement of them is tried in the end. Brokers
+stays within `MOST_OVER_FLOOR`. Brokers
 that are new or nearly idle then get bundles of the fullest ones, also where no one is above the target. A broker below
 the target never rises above it. So every plan is an improvement, even one that falls short.
 """
@@ -40,14 +40,14 @@ _BUNDLES_LOOKED_AT = 1_000_000
 def desired_placement(
     curves: Mapping[str, Sequence[UsageCurve]],
     bundles: Iterable[OwnedBundle],
-    usage: float,
-    slack: float = 0.0,
+    usage: float | Mapping[str, float],
+    slack: float | Mapping[str, float] = 0.0,
     *,
     idle: Iterable[str] = (),
     even: float = 0.0,
     may_go_together: Callable[[Sequence[DesiredMove]], bool] | None = None,
 ) -> DesiredPlacement:
-    """Return the moves after which no broker's usage is above `usage` (fraction).
+    """Return the moves after which no broker's usage is above `usage` (fraction; of all brokers, or by broker).
 
     `curves`: broker -> by resource, its usage by load. An owner that is not among them is to be emptied. `slack`: a
     broker at most this far above `usage` gives nothing away; no broker is filled above `usage`. `idle`: brokers that
@@ -57,8 +57,6 @@ def desired_placement(
     start = PlacementSearch(curves, sorted(bundles, key=attrgetter("name")), usage, slack)
     start.may_go_together = may_go_together
     search = _relieved(start)
-    if search.excess() or any(len(search.places[search.bundles[n].brokers]) for n in search.nowhere):
-        search = all_tried(start) or search
     for broker in sorted(set(idle) & curves.keys()):
         fill(search, broker, curves[broker], even)
     return search.found()
@@ -104,8 +102,11 @@ def _relieved(start: PlacementSearch) -> PlacementSearch:
 
 def place_homeless(search: PlacementSearch) -> None:
     """Place the bundles that must move before all others, the heaviest first."""
-    homeless = search.heaviest_first(search.homeless())
-    search.nowhere = [n for n in homeless if not _sent(search, n) and not _squeezed_in(search, n)]
+    homeless, before = search.heaviest_first(search.homeless()), -1
+    while len(homeless) != before:
+        # Bundles that left may have made room.
+        before, homeless = len(homeless), [n for n in homeless if not _sent(search, n)]
+    search.nowhere = [n for n in homeless if not _squeezed_in(search, n)]
 
 
 def _sent(search: PlacementSearch, n: int) -> bool:
@@ -124,97 +125,6 @@ def _squeezed_in(search: PlacementSearch, n: int) -> bool:
     after = (search.carried[places] + search.loads[n]) / np.maximum(search.limit[places], 1)
     search.move(n, int(places[after.max(axis=1, initial=0.0).argmin()]))
     return True
-
-
-def all_tried(search: PlacementSearch) -> PlacementSearch | None:
-    """Return a search that reached the target by trying every placement of the bundles that may leave.
-
-    None if there are many such bundles, or if none of their placements reaches it. Call it on a search without moves.
-    """
-    other, free, nowhere = search.again(), list[int](), list[int]()
-    for n, bundle in enumerate(search.bundles):
-        if not bundle.is_held and (search.weight[n] or search.must_go(n)):
-            (free if len(search.places[bundle.brokers]) else nowhere).append(n)
-    if not 0 < len(free) <= MOST_BUNDLES:
-        return None
-    free, other.nowhere = search.heaviest_first(free), nowhere
-    owners = [search.owner[n] for n in free]
-    left = search.limit - search.carried
-    for n, owner in zip(free, owners, strict=True):
-        if owner >= 0:
-            left[owner] += search.loads[n]
-    places = [search.places[search.bundles[n].brokers].tolist() for n in free]
-    placement = least_moved(search.loads[free].tolist(), places, owners, left.tolist())
-    if placement is None:
-        return None
-    waiting = [(n, place) for n, place, owner in zip(free, placement, owners, strict=True) if place != owner]
-    while waiting:
-        # Bundles with room go alone, the others together.
-        n, place = next((candidate for candidate in waiting if other.has_room(*candidate)), (-1, -1))
-        if n < 0:
-            other.move_with(*waiting[0], waiting[1:])
-            break
-        other.move(n, place)
-        waiting.remove((n, place))
-    return other
-
-
-MOST_BUNDLES, MOST_STEPS = 16, 20_000
-"""More bundles than that are not tried; and after so many steps the best placement so far counts."""
-
-
-def least_moved(
-    loads: Sequence[Sequence[int]],
-    places: Sequence[Sequence[int]],
-    owners: Sequence[int],
-    room: Sequence[Sequence[int]],
-) -> list[int] | None:
-    """The broker of each bundle, such that no broker has more than its room, and least load moves; None without any.
-
-    `loads`: of each bundle by resource. `places`: the brokers that may own it. `owners`: which one does, or none of
-    them. `room`: of each broker by resource, for these bundles. Of placements that move as much the first counts:
-    bundles in their order, the owner before others, those in their order.
-    """
-    if len(loads) > MOST_BUNDLES:
-        return None
-    search = _Placements(loads, places, owners, room)
-    search.place(0, 0)
-    return search.best
-
-
-class _Placements:
-    def __init__(
-        self,
-        loads: Sequence[Sequence[int]],
-        places: Sequence[Sequence[int]],
-        owners: Sequence[int],
-        room: Sequence[Sequence[int]],
-    ) -> None:
-        self._loads, self._owners, self._left = loads, owners, [[*broker_room] for broker_room in room]
-        self._places = [
-            sorted(broker_room, key=lambda b: b != owner) for broker_room, owner in zip(places, owners, strict=True)
-        ]
-        self._steps, self._least = MOST_STEPS, -1
-        self._placed: list[int] = []
-        self.best: list[int] | None = None
-
-    def place(self, n: int, moved: int) -> None:
-        """Try every place of bundle `n` and those after it; `moved`: the load that moves for those before."""
-        if self._steps <= 0 or 0 <= self._least <= moved:
-            return
-        if n == len(self._loads):
-            self.best, self._least = [*self._placed], moved
-            return
-        for broker in self._places[n]:
-            left = [room - load for room, load in zip(self._left[broker], self._loads[n], strict=True)]
-            if min(left) < 0:
-                continue
-            self._steps -= 1
-            before, self._left[broker] = self._left[broker], left
-            self._placed.append(broker)
-            self.place(n + 1, moved + (max(self._loads[n]) if broker != self._owners[n] else 0))
-            self._placed.pop()
-            self._left[broker] = before
 
 
 FILLED = 0.8
