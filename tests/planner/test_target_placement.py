@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from benchmarks.judged_target import target_of
 from evenkeel.planner.placement_search import UNITS, DesiredMove, DesiredPlacement, OwnedBundle, PlacementSearch
 from evenkeel.planner.target import BundleKind, UsageLine, floor_of
-from evenkeel.planner.target_placement import desired_placement
+from evenkeel.planner.target_placement import desired_placement, least_moved
 from tests.examples import reached, reaching
 from tests.planner.fixed_clusters import EXPECTED, desired, written
 from tests.planner.small_clusters import SmallCluster, small_clusters
@@ -66,6 +67,21 @@ def test_a_bundle_that_fits_nowhere_is_exchanged_for_a_lighter_one() -> None:
     assert found.over == ()
 
 
+def test_heavy_bundles_go_first_where_light_ones_would_fill_the_others() -> None:
+    bundles = [
+        bundle("heavy-1", "b1", 25.0), bundle("heavy-2", "b1", 25.0),
+        *(bundle(f"n{n}", "b1", 2.5) for n in range(6)),
+        *(bundle(f"m{n}", broker, 2.5) for broker in ("b2", "b3") for n in range(7)),
+    ]  # fmt: skip
+    bundles = [replace(one, name=f"{one.name}-{one.owner}") for one in bundles]
+    found = desired_placement(ALIKE, bundles, 0.355)
+    assert found.over == ()
+    owners = after(bundles, found)
+    assert sum(owner == "b1" for name, owner in owners.items() if name.startswith("heavy")) == 1
+    assert max(carried(bundles, owners, broker) for broker in ALIKE) <= 35.5
+    assert len({move.bundle for move in found.moves}) == len(found.moves) <= 8
+
+
 def test_a_broker_that_goes_is_emptied_and_bundles_without_owner_or_against_the_rules_find_one() -> None:
     bundles = [
         bundle("a", "gone", 10.0), bundle("b", None, 20.0), bundle("c", "b1", 5.0, brokers=["b2"]),
@@ -111,11 +127,36 @@ def test_rules_hold_no_broker_is_pushed_above_the_target_and_the_order_of_rows_c
     holds_every_rule(cluster, usage, chance)
 
 
+@reaching()
+@given(small_clusters(lopsided=True))
+@settings(deadline=None)
+def test_where_a_placement_reaches_the_target_the_plan_does(cluster: SmallCluster) -> None:
+    reaches_what_can_be_reached(cluster)
+
+
 @pytest.mark.exhaustive
 @given(small_clusters(), st.floats(0.0, 1.5), st.randoms(use_true_random=False))
 @settings(max_examples=1_000, deadline=None)
-def test_a_thousand_clusters_hold_every_rule(cluster: SmallCluster, usage: float, chance: Random) -> None:
+def test_a_thousand_clusters_hold_every_rule_and_reach_what_can_be_reached(
+    cluster: SmallCluster, usage: float, chance: Random
+) -> None:
     holds_every_rule(cluster, usage, chance)
+    reaches_what_can_be_reached(cluster)
+
+
+def reaches_what_can_be_reached(cluster: SmallCluster) -> None:
+    """Held against every placement that there is, at the target that the planner aims for."""
+    bundles, usage = of(cluster), target_of(cluster.lines, cluster.kinds, 1.07).usage
+    can_be = min(cluster.busiest(placement) for placement in cluster.placements()) <= usage * (1 - ROUNDING)
+    reached(can_be and cluster.busiest(tuple(owner for _, _, owner in cluster.bundles)) > usage)
+    if not can_be:
+        return
+    found = desired_placement({name: (line,) for name, line in cluster.lines.items()}, bundles, usage)
+    assert (found.over, found.nowhere) == ((), ())
+    owners = after(bundles, found)
+    busiest = max(line.usage(carried(bundles, owners, name)) for name, line in cluster.lines.items())
+    assert busiest <= usage * (1 + ROUNDING) + ROUNDING
+    assert all(owners[one.name] in one.brokers or not one.loads[0] for one in bundles)
 
 
 def holds_every_rule(cluster: SmallCluster, usage: float, chance: Random) -> None:
@@ -248,6 +289,29 @@ def test_a_broker_with_room_for_five_units_has_none_for_six(load: int) -> None:
     search.move(0, 1)
     assert (search.roomiest(0), search.fullest_first()) == (([1], [0]) if load == 5 else ([], [0, 1]))
     assert search.excess() == UNITS - load - 5 + (load - 5)
+
+
+@pytest.mark.parametrize(("brokers", "found"), [(19_995, [1, 2, 0]), (19_996, None)])
+def test_of_a_limited_number_of_tries_the_last_one_counts(brokers: int, found: list[int] | None) -> None:
+    """The first bundle fits on both brokers, but leaves the third no room on one; the second fits everywhere."""
+    places = [[0, 1], [*range(2, 2 + brokers)], [0]]
+    assert least_moved([[1]] * 3, places, [0, -1, -1], [[1]] * (2 + brokers)) == found
+
+
+def test_of_placements_that_move_as_much_the_first_counts_and_of_others_the_one_that_moves_least() -> None:
+    room = [[2], [2], [2]]
+    assert least_moved([[1], [1]], [[1, 2], [0, 2]], [-1, 0], room) == [1, 0]
+    assert least_moved([[0]], [[1, 2]], [-1], room) == [1]
+    assert least_moved([[2], [1]], [[0, 1], [0]], [0, -1], room) == [1, 0]
+    assert least_moved([[2], [1]], [[0, 1], [0, 2]], [0, -1], room) == [0, 2]
+    assert least_moved([[3]], [[0, 1]], [0], room) is None
+    for first, found in ((3, [1, 0, 0]), (4, [0, 1, 1])):
+        assert least_moved([[first], [2], [2]], [[0, 1]] * 3, [0] * 3, [[4], [9]]) == found
+
+
+@pytest.mark.parametrize(("count", "found"), [(16, [0] * 16), (17, None)])
+def test_placements_of_more_bundles_than_the_limit_are_not_tried(count: int, found: list[int] | None) -> None:
+    assert least_moved([[1]] * count, [[0]] * count, [0] * count, [[count]]) == found
 
 
 @pytest.mark.parametrize("number", json.loads(EXPECTED.read_text()))

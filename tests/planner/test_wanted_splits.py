@@ -278,7 +278,7 @@ def test_what_fits_nowhere_as_a_whole_is_wanted_where_a_part_fits() -> None:
     rows = planner_round.decide(KEY, tables(reports, bundles, evenkeelMaxBundleTrafficPercent=100))["planner_targets"]
     told = {row["subject"]: row for row in rows if row["subject"] in found}
     assert [row["needs_split"] for row in told.values()] == [True, True]
-    assert {row["rule"] for row in told.values()} == {"split_to_fit"}
+    assert {row["rule"] for row in told.values()} == {"split_to_fit", "moved_traffic"}
 
 
 @reaching()

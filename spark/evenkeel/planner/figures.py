@@ -195,10 +195,20 @@ MUCH_BETTER = 0.9
 """A bundle that is too hot for every broker goes to a broker where it causes at most this part of the usage."""
 
 
-def _homes(figures: PlannerFigures, bundles: Iterable[PlannerBundle], known: Collection[str]) -> dict[str, str]:
+class Home(NamedTuple):
+    """The broker that is left to a bundle that is too hot for every broker, and its usage with the bundle `alone`."""
+
+    broker: str
+    alone: float
+    is_splittable: bool
+
+
+def _homes(
+    figures: PlannerFigures, bundles: Iterable[PlannerBundle], known: Collection[str], settings: Settings
+) -> dict[str, Home]:
     """Return the bundles that alone bring every allowed broker above its level, each with the broker that is left to
-    it: its owner, or one where it is much better off."""
-    alone, homes = AloneOnBest(figures), dict[str, str]()
+    it: its owner, or one where it is much better off. One that cannot be split lifts no other broker's level."""
+    alone, homes = AloneOnBest(figures), dict[str, Home]()
     for bundle in bundles:
         owner = bundle.owner or ""
         if bundle.name in known or bundle.held in STAYS or not alone.may_be_hot(bundle):
@@ -209,7 +219,9 @@ def _homes(figures: PlannerFigures, bundles: Iterable[PlannerBundle], known: Col
         if not usages or any(usage <= figures.levels[broker].stop for broker, usage in usages.items()):
             continue
         best = min(usages, key=lambda broker: (usages[broker], broker))
-        homes[bundle.name] = owner if usages.get(owner, math.inf) * MUCH_BETTER <= usages[best] else best
+        home = owner if usages.get(owner, math.inf) * MUCH_BETTER <= usages[best] else best
+        is_splittable = settings.evenkeelSplitEnabled and bundle.topics > 1
+        homes[bundle.name] = Home(home, usages[home], is_splittable)
     return homes
 
 
@@ -378,8 +390,8 @@ class SeenLoads:
             latest_part=self.latest_part,
             is_by_traffic=is_by_traffic,
         )
-        homes: dict[str, str] = {}
-        while hot := _homes(figures, self._view.bundles, homes):
+        homes: dict[str, Home] = {}
+        while hot := _homes(figures, self._view.bundles, homes, self._settings):
             homes |= hot
             figures = replace(figures, levels=self._levels(lines, homes))
         floors = [floor_of(lines[r], loads[r], figures.stops) for r in models]
@@ -395,8 +407,8 @@ class SeenLoads:
                 sizes[broker] = max(size, sizes.get(broker, 0.0))
         return sizes
 
-    def _levels(self, lines: Mapping[str, Mapping[str, UsageLine]], homes: Mapping[str, str]) -> dict[str, Levels]:
-        """Return the levels of each broker; `homes`: bundle -> the only broker that it counts for."""
+    def _levels(self, lines: Mapping[str, Mapping[str, UsageLine]], homes: Mapping[str, Home]) -> dict[str, Levels]:
+        """Return the levels of each broker; `homes`: of the bundles that are too hot for every broker."""
         settings, narrower = self._settings, NARROWER if self.latest_part < 1.0 else 1.0
         percents = (
             settings.evenkeelPlannerActAbovePercent,
@@ -405,21 +417,26 @@ class SeenLoads:
         )
         act, at_once, stop = (1.0 + narrower * percent / 100.0 for percent in percents)
         of_resource = [levels_of(lines[r], self._kinds(r, lines[r], homes)) for r in lines]
-        found = {}
+        found, alone = {}, dict[str, float]()
+        for home in homes.values():
+            alone[home.broker] = max(home.alone, alone.get(home.broker, 0.0))
         for broker in sorted(self._view.brokers):
             level = BrokerLevel(*(max(x) for x in zip(*(levels[broker] for levels in of_resource), strict=True)))
-            least = max(stop * level.even, level.stays)
+            least = max(stop * level.even, level.stays, alone.get(broker, 0.0))
             # A broker that is left to a hot bundle is to have nothing else.
-            stays = 0.0 if broker in homes.values() else level.stays
+            stays = 0.0 if broker in alone else level.stays
             above = [max(least, part * level.even, part / stop * stays) for part in (act, at_once)]
             found[broker] = Levels(above[0], above[1], least, stop * level.even)
         return found
 
-    def _kinds(self, resource: str, brokers: Collection[str], homes: Mapping[str, str]) -> tuple[BundleKind, ...]:
+    def _kinds(self, resource: str, brokers: Collection[str], homes: Mapping[str, Home]) -> tuple[BundleKind, ...]:
         def places(bundle: PlannerBundle) -> frozenset[str]:
             owner = bundle.owner or ""
-            if bundle.name in homes or (bundle.held in STAYS and owner in brokers):
-                return frozenset({homes.get(bundle.name, owner)})
+            home = homes.get(bundle.name)
+            if home is not None and not home.is_splittable:
+                return frozenset({home.broker})
+            if bundle.held in STAYS and owner in brokers:
+                return frozenset({owner})
             allowed = bundle.allowed or bundle.brokers
             return allowed | {owner} if owner in brokers and bundle.breach != ISOLATION else allowed
 

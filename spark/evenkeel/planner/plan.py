@@ -14,14 +14,14 @@ The gains that a plan promises are checked later; a planner that misses too ofte
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from evenkeel.planner.figures import PlannerFigures, SeenLoads, waits_for_steady_load
 from evenkeel.planner.memory import PlannerMemory, Promise, WantedSplit
 from evenkeel.planner.placement_search import DesiredMove, DesiredPlacement, OwnedBundle
-from evenkeel.planner.reconciler import BeyondBudget, CycleBudget, PlannedStep, Reconciler, loads_after
+from evenkeel.planner.reconciler import NO_ROOM_YET, BeyondBudget, CycleBudget, PlannedStep, Reconciler, loads_after
 from evenkeel.planner.target_placement import desired_placement
 from evenkeel.planner.usage_model import SATURATED
 from evenkeel.planner.view import PlannerBundle, PlannerView, Spent
@@ -81,7 +81,7 @@ def plan(view: PlannerView, memory: PlannerMemory, settings: Settings) -> Planne
     reconciler = Reconciler(view, figures, settings)
     steps = reconciler.run(desired.moves, "" if acts else rule)
     beyond = reconciler.beyond(desired.moves)
-    possible = steps if rule in ("acts", "first_look") else []
+    possible = _possible(steps, beyond) if rule in ("acts", "first_look") else []
     loads = loads_after(possible, figures)
     if rule in ("acts", "first_look"):
         moving = {step.bundle for step in possible}
@@ -152,6 +152,18 @@ def _too_hot(
     if not view.is_settled or waits_for_steady_load(memory):
         return {**memory.splits}
     return too_hot(view, figures, memory.splits, settings)
+
+
+def _possible(steps: Sequence[PlannedStep], beyond: Iterable[BeyondBudget]) -> list[PlannedStep]:
+    """Return the steps that are due now or in a later cycle.
+
+    Left out are steps that exceed every cycle's budget, and steps that wait only for the room of such steps.
+    """
+    never = {bundle for group in beyond for bundle in group.bundles}
+    left = [step for step in steps if step.bundle not in never]
+    if any(step.source is not None and step.bound != NO_ROOM_YET for step in left):
+        return left
+    return [step for step in left if step.source is None]
 
 
 def _counted(view: PlannerView, figures: PlannerFigures, memory: PlannerMemory) -> PlannerMemory:

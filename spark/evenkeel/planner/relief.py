@@ -131,8 +131,9 @@ class _Saved:
         return self.moves(relief) - moves - self.price * max(0, moving - min(relief, self.excess))
 
 
-MADE_ROOM_FOR, _ASKED_FOR_ROOM = 8, 8
-"""Limits of the search: bundles of a full broker from its excess up, as many below it, and receivers."""
+MADE_ROOM_FOR, _ASKED_FOR_ROOM, _MOST_THAT_MAKE_ROOM = 8, 8, 4
+"""Limits of the search: bundles of a full broker from its excess up, bundles below it, receivers, and bundles per
+receiver."""
 
 
 def room_is_made(search: PlacementSearch, broker: int, ladder: list[int], excess: int, resource: int) -> bool:
@@ -158,17 +159,29 @@ def who_make_room(search: PlacementSearch, n: int, broker: int) -> Iterator[tupl
 
 
 def _leaving(search: PlacementSearch, other: int, n: int, broker: int) -> list[tuple[int, int]]:
-    """Return a bundle of a receiver with its destination, so that bundle `n` of `broker` fits there; empty without one.
+    """Return bundles of a receiver with their destinations, so that bundle `n` of `broker` fits there.
 
-    It may also go to `broker`, as long as that leaves it less full in the end.
+    Empty if a few bundles are not enough. They may also go to `broker`, as long as that leaves it less full in the end.
     """
     given = np.zeros_like(search.carried)
     given[other], given[broker] = search.loads[n], -search.loads[n]
+    leavers: list[tuple[int, int]] = []
     lacking = search.carried[other] + given[other] - search.limit[other]
-    resource = int((lacking / np.maximum(search.limit[other], 1)).argmax())
-    ladder = search.ladder(other, resource)
-    for leaver in ladder[bisect_left(ladder, int(lacking[resource]), key=search.by_resource[resource].__getitem__) :]:
-        destination = search.tightest(leaver, given) if (search.loads[leaver] >= lacking).all() else None
+    resource, ladder = -1, list[int]()
+    while (lacking > 0).any():
+        most = int((lacking / np.maximum(search.limit[other], 1)).argmax())
+        if most != resource:
+            taken = {leaver for leaver, _ in leavers}
+            resource, ladder = most, [candidate for candidate in search.ladder(other, most) if candidate not in taken]
+        if not ladder or len(leavers) == _MOST_THAT_MAKE_ROOM:
+            return []
+        # The lightest that is enough, else the heaviest.
+        at = bisect_left(ladder, int(lacking[resource]), key=search.by_resource[resource].__getitem__)
+        one = ladder.pop(min(at, len(ladder) - 1))
+        destination = search.tightest(one, given)
         if destination is not None:
-            return [(leaver, destination)]
-    return []
+            given[other] -= search.loads[one]
+            given[destination] += search.loads[one]
+            leavers.append((one, destination))
+            lacking = search.carried[other] + given[other] - search.limit[other]
+    return leavers

@@ -1,8 +1,9 @@
 """The lowest usage that each broker of a cluster can have, and the floor that no plan can go below.
 
 A broker's usage grows with its load along its own curve (`UsageCurve`), so strong and weak brokers can be compared.
-Load is spread like a liquid, but bundles may go to some brokers only. Anti-affinity is left out. Bundles are whole, so the
-levels cannot be reached exactly. Loads are finite and at least 0. Sums are exact, so the order of rows changes no bit.
+Load is spread like a liquid, but bundles may go to some brokers only. Anti-affinity is left out. Bundles are whole, so
+the levels cannot be reached exactly. Loads are finite and at least 0. Sums are exact, so the order of rows changes no
+bit.
 
 The floor is the least load, and the fewest moves, that bring every broker below a usage: a broker above it has to give
 away its excess. The bound on load is exact, except that bundles are whole. The bound on moves takes the largest bundles

@@ -57,6 +57,8 @@ def desired_placement(
     start = PlacementSearch(curves, sorted(bundles, key=attrgetter("name")), usage, slack)
     start.may_go_together = may_go_together
     search = _relieved(start)
+    if search.excess() or any(len(search.places[search.bundles[n].brokers]) for n in search.nowhere):
+        search = all_tried(start) or search
     for broker in sorted(set(idle) & curves.keys()):
         fill(search, broker, curves[broker], even)
     return search.found()
@@ -125,6 +127,97 @@ def _squeezed_in(search: PlacementSearch, n: int) -> bool:
     after = (search.carried[places] + search.loads[n]) / np.maximum(search.limit[places], 1)
     search.move(n, int(places[after.max(axis=1, initial=0.0).argmin()]))
     return True
+
+
+def all_tried(search: PlacementSearch) -> PlacementSearch | None:
+    """Return a search that reached the target by trying every placement of the bundles that may leave.
+
+    None if there are many such bundles, or if none of their placements reaches it. Call it on a search without moves.
+    """
+    other, free, nowhere = search.again(), list[int](), list[int]()
+    for n, bundle in enumerate(search.bundles):
+        if not bundle.is_held and (search.weight[n] or search.must_go(n)):
+            (free if len(search.places[bundle.brokers]) else nowhere).append(n)
+    if not 0 < len(free) <= MOST_BUNDLES:
+        return None
+    free, other.nowhere = search.heaviest_first(free), nowhere
+    owners = [search.owner[n] for n in free]
+    left = search.limit - search.carried
+    for n, owner in zip(free, owners, strict=True):
+        if owner >= 0:
+            left[owner] += search.loads[n]
+    places = [search.places[search.bundles[n].brokers].tolist() for n in free]
+    placement = least_moved(search.loads[free].tolist(), places, owners, left.tolist())
+    if placement is None:
+        return None
+    waiting = [(n, place) for n, place, owner in zip(free, placement, owners, strict=True) if place != owner]
+    while waiting:
+        # Bundles with room go alone, the others together.
+        n, place = next((candidate for candidate in waiting if other.has_room(*candidate)), (-1, -1))
+        if n < 0:
+            other.move_with(*waiting[0], waiting[1:])
+            break
+        other.move(n, place)
+        waiting.remove((n, place))
+    return other
+
+
+MOST_BUNDLES, MOST_STEPS = 16, 20_000
+"""More bundles than that are not tried; and after so many steps the best placement so far counts."""
+
+
+def least_moved(
+    loads: Sequence[Sequence[int]],
+    places: Sequence[Sequence[int]],
+    owners: Sequence[int],
+    room: Sequence[Sequence[int]],
+) -> list[int] | None:
+    """The broker of each bundle, such that no broker has more than its room, and least load moves; None without any.
+
+    `loads`: of each bundle by resource. `places`: the brokers that may own it. `owners`: which one does, or none of
+    them. `room`: of each broker by resource, for these bundles. Of placements that move as much the first counts:
+    bundles in their order, the owner before others, those in their order.
+    """
+    if len(loads) > MOST_BUNDLES:
+        return None
+    search = _Placements(loads, places, owners, room)
+    search.place(0, 0)
+    return search.best
+
+
+class _Placements:
+    def __init__(
+        self,
+        loads: Sequence[Sequence[int]],
+        places: Sequence[Sequence[int]],
+        owners: Sequence[int],
+        room: Sequence[Sequence[int]],
+    ) -> None:
+        self._loads, self._owners, self._left = loads, owners, [[*broker_room] for broker_room in room]
+        self._places = [
+            sorted(broker_room, key=lambda b: b != owner) for broker_room, owner in zip(places, owners, strict=True)
+        ]
+        self._steps, self._least = MOST_STEPS, -1
+        self._placed: list[int] = []
+        self.best: list[int] | None = None
+
+    def place(self, n: int, moved: int) -> None:
+        """Try every place of bundle `n` and those after it; `moved`: the load that moves for those before."""
+        if self._steps <= 0 or 0 <= self._least <= moved:
+            return
+        if n == len(self._loads):
+            self.best, self._least = [*self._placed], moved
+            return
+        for broker in self._places[n]:
+            left = [room - load for room, load in zip(self._left[broker], self._loads[n], strict=True)]
+            if min(left) < 0:
+                continue
+            self._steps -= 1
+            before, self._left[broker] = self._left[broker], left
+            self._placed.append(broker)
+            self.place(n + 1, moved + (max(self._loads[n]) if broker != self._owners[n] else 0))
+            self._placed.pop()
+            self._left[broker] = before
 
 
 FILLED = 0.8
