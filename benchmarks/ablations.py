@@ -24,7 +24,7 @@ from benchmarks.judged_series import PublicFiles
 from benchmarks.judged_variants import NOBODY, PLANNER, settings_with
 from benchmarks.machine import description
 from evenkeel.plan_splits import planner_wishes
-from evenkeel.planner import figures, plan, reconciler, relief, target_placement, usage_model, view
+from evenkeel.planner import figures, plan, reconciler, relief, usage_model, view
 from evenkeel.settings import Settings
 
 TOLD_FROM = 0.01
@@ -57,16 +57,6 @@ def _busiest_alone(brokers: Any) -> tuple[str, ...]:
     return tuple(sorted(found, key=lambda r: -max(one.usages.get(r, 0.0) for one in every))[:1])
 
 
-def _by_gain(self: Any, unit: Any) -> tuple[float, float, str]:
-    """`Reconciler._worth` whatever it costs."""
-    return self._gain(unit[0]), 0.0, unit[0].bundle
-
-
-def _in_order(self: Any, units: Any) -> Any:
-    """`Reconciler._fullest_first` by worth alone."""
-    return sorted(units, key=self._worth, reverse=True)
-
-
 def _averages_alone(memory: Any, _cycles: int) -> float:
     """`figures._latest_part` that expects nothing of the latest figures where load swings."""
     return 0.0 if _SWINGS(memory) else 1.0
@@ -75,11 +65,6 @@ def _averages_alone(memory: Any, _cycles: int) -> float:
 def _next_cycle_alone(memory: Any, _cycles: int) -> float:
     """`figures._latest_part` that asks what is still there in the next cycle, and not for how long."""
     return _LATEST_PART(memory, 1)
-
-
-def _all_possible(steps: Any, beyond: Any) -> Any:
-    """`plan._possible` that takes what no cycle has the budget for to be possible."""
-    return steps
 
 
 def _places_nobody(self: Any, moves: Any, bound: str) -> Any:
@@ -101,11 +86,6 @@ PARTS: Mapping[str, Part] = {
     "messages in a load": Part(((figures, "_message_bytes", lambda *_: 0.0),)),
     "proportion of the last cycles alone": Part(((usage_model, "ANOTHER_LOAD", math.inf),)),
     "all resources but the busiest": Part(((figures, "_resources", _busiest_alone),)),
-    "gain per cost (by gain)": Part(((reconciler.Reconciler, "_worth", _by_gain),)),
-    "most gain first where not all may leave": Part(
-        ((reconciler.Reconciler, "_relief", reconciler.Reconciler._worth),)
-    ),
-    "the fullest broker first": Part(((reconciler.Reconciler, "_fullest_first", _in_order),)),
     "window of no return": Part(((plan, "_places", _wherever),)),
     "day of no return": Part(((plan, "_places", _within_the_window),)),
     "noise margin (act at stop)": Part(
@@ -123,16 +103,14 @@ PARTS: Mapping[str, Part] = {
     "how long a difference lasts": Part(((figures, "_latest_part", _next_cycle_alone),)),
     "saving moves": Part(((relief, "_is_worth_it", _NO),)),
     "making room": Part(((relief, "room_is_made", _NO),)),
-    "making room by several": Part(((relief, "_MOST_THAT_MAKE_ROOM", 1),)),
-    "trying every placement": Part(((target_placement, "all_tried", lambda _: None),)),
     "filling idle brokers": Part(((figures.SeenLoads, "idle", _NOTHING),)),
     "placing by target": Part(((reconciler.Reconciler, "run", _places_nobody),)),
     "asking for splits": Part(((plan, "_too_hot", _NO_SPLITS), (plan, "stuck", _NO_SPLITS))),
-    "waiting for a split first asked for": Part(((plan, "_owners_of_first_asked", lambda *_: frozenset()),)),
     "cuts where parts have room (Pulsar's algorithms)": Part(((plan, "with_rooms", _AS_WANTED),)),
-    "splits for moves above every budget": Part(((plan, "_possible", _all_possible),)),
     "parts of any split stay": Part(((planner_wishes, "places_children", _NO),)),
     "falling back": Part(((plan, "MOST_MISSES", math.inf),)),
+    "least usage for a load": Part(((figures, "with_least_usage", lambda models, *_: models),)),
+    "mending breaches": Part(((plan, "MENDS", "within_band"),)),
 }
 """Part -> what is the planner without it."""
 

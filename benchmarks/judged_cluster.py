@@ -21,6 +21,7 @@ from evenkeel.model.load import RATES, BundleStats
 from evenkeel.planner.target import UsageCurve, UsageLine
 from evenkeel.replay.modelled_cluster import Cluster, Topic
 from evenkeel.settings import Settings
+from evenkeel.times import utc_text
 
 Array = np.ndarray[Any, np.dtype[Any]]
 CPU, NETWORK = "cpu", "bandwidth_out"
@@ -100,11 +101,16 @@ class JudgedCluster(Cluster):
     traffic: TopicTraffic | None = None
     noise: Mapping[str, Array] = field(default_factory=dict)
     policies: Sequence[Row] = ()
+    said: Mapping[str, float] = field(default_factory=dict)
+    """Broker -> the part of its CPU that it reports, where that is not all."""
+    late: Mapping[str, int] = field(default_factory=dict)
+    """Broker -> how many cycles its report is old, where it is not new."""
     every: timedelta = ONE_MINUTE
     cycle: int = -1
     demand: dict[str, dict[str, float]] = field(default_factory=dict)
     """Resource -> broker -> usage that its bundles need, which may be more than there is."""
     _before: dict[str, dict[str, float]] = field(default_factory=dict)
+    _past: list[dict[str, dict[str, float]]] = field(default_factory=list)
     _bundles: list[str] = field(default_factory=list)
     _bundle_of_topic: Array | None = None
     _loads: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -236,8 +242,13 @@ class JudgedCluster(Cluster):
             found[resource] = {b: share * now + (1.0 - share) * before.get(b, now) for b, now in usage.items()}
         for broker, usage in found[CPU].items():
             noisy = usage * (1.0 + self.noise[broker][self.cycle]) + extra.get(broker, 0.0)
-            found[CPU][broker] = min(1.0, max(0.0, noisy))
+            found[CPU][broker] = self.said.get(broker, 1.0) * min(1.0, max(0.0, noisy))
         found[NETWORK] = {broker: min(1.0, usage) for broker, usage in found[NETWORK].items()}
+        self._past.append({resource: {**usages} for resource, usages in found.items()})
+        for broker in self.late.keys() & self.alive:
+            old = self._past[max(0, len(self._past) - 1 - self.late[broker])]
+            for resource, usages in found.items():
+                usages[broker] = old[resource].get(broker, usages[broker])
         return found
 
     def usage(self, *, lag: timedelta = timedelta(0)) -> dict[str, float]:
@@ -251,7 +262,14 @@ class JudgedCluster(Cluster):
     def _report_row(self, broker: str, usage: float) -> dict[str, Any]:
         cpu, network = (100.0 * self._reported[resource][broker] for resource in (CPU, NETWORK))
         row = super()._report_row(broker, usage)
-        return row | {"cpu_usage": cpu, "bandwidth_out_usage": network, "bandwidth_out_limit": 100.0}
+        assert self.at is not None
+        measured_at = utc_text(self.at - min(self.cycle, self.late.get(broker, 0)) * self.every)
+        return row | {
+            "cpu_usage": cpu,
+            "bandwidth_out_usage": network,
+            "bandwidth_out_limit": 100.0,
+            "report_at": measured_at,
+        }
 
     def _sums(self, broker: str) -> dict[str, float]:
         if self._summed is None:

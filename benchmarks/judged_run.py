@@ -16,12 +16,13 @@ from typing import Any
 
 from benchmarks.judged_cluster import ONE_MINUTE, JudgedCluster
 from benchmarks.judged_scenarios import BEGIN, STEPS_SETTLE, JudgedScenario
+from benchmarks.judged_target import MARGIN, Target
 from evenkeel import repetition as whole
 from evenkeel.cycle import reading
 from evenkeel.cycle.memo import SharedRows
 from evenkeel.model.past_commands import FormerOwners
 from evenkeel.planner.round import bundles_wanted_split
-from evenkeel.planner.target import MARGIN, Target, fewest_moves, floor_of
+from evenkeel.planner.target import fewest_moves, floor_of
 from evenkeel.publish.plan import max_over_mean
 from evenkeel.replay.fold import goes_to
 from evenkeel.settings import EffectiveSettings, Settings

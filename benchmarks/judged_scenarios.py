@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from random import Random
@@ -32,9 +32,10 @@ from benchmarks.judged_cluster import (
     TopicTraffic,
 )
 from benchmarks.judged_series import PublicFiles, measured_factors, public_measures, public_series, series_traffic
+from benchmarks.judged_target import Target, target_of
 from evenkeel.cycle.reading import Row
 from evenkeel.model.bundles import HIGHEST_HASH, bundle_name, initial_boundaries, ranges_of
-from evenkeel.planner.target import BundleKind, Target, target_of
+from evenkeel.planner.target import BundleKind
 from evenkeel.replay.modelled_cluster import Topic
 
 BEGIN = datetime(2026, 3, 2, tzinfo=UTC)
@@ -68,6 +69,13 @@ BOOK_LEFT, BOOK_REMOVED = 0.658, (2, 4)
 BOOK_STRONG = 2
 """Which of them is twice as strong where hardware is mixed."""
 BOOKS = ("book", "book-removed", "book-mixed")
+BROKERS = {**dict.fromkeys(BOOKS, len(BOOK)), "five-to-ten": 10}
+"""How many brokers a scenario has at every size."""
+DOUBLED = ("five-to-ten", "doubled")
+SAID, LATE = (0.25, 0.5), 4
+"""The part of its CPU that a lying broker reports, by the parity of the seed; how many cycles a slow one's reports are
+old."""
+ZIPF = 1.1
 
 MEANINGS: Mapping[str, str] = {
     "uneven": "bundles lie where chance put them, and traffic stays as it is",
@@ -87,6 +95,13 @@ MEANINGS: Mapping[str, str] = {
     "unmendable": "one topic has half as much again as a broker's mean: no placement is even",
     "hot-bundle": "one bundle of many topics has 1.4 of a broker's mean, below all limits of Pulsar's own "
     "splits: no placement is even before it is split",
+    "isolation": "as reserved, but all bundles begin where chance put them",
+    "groups": "half of the namespaces are in two anti-affinity groups",
+    "lying-broker": "one broker reports half of its CPU, or a quarter of it",
+    "slow-report": "the reports of one broker are four minutes old",
+    "five-to-ten": "five brokers join five others after a third of the time",
+    "doubled": "as many brokers as there are join after a third of the time",
+    "zipf": "the n-th topic has 1 / n to the power of 1.1 of the first one's traffic, however much that is",
     "series": "a day of a public trace of invocations (--series FILE); judged by means over an hour",
     "cloudwatch": "a day of public measures of machines in a cloud (--cloudwatch FOLDER); judged by means over an hour",
 }
@@ -114,7 +129,8 @@ class JudgedScenario:
 
     `factors`: on every topic's traffic, a row for each cycle. `down(n)`: brokers that are away in cycle n. `may_own`:
     namespace -> the brokers that its bundles may go to, by `policies`. `shocks`: cycles in which it begins or something
-    breaks. `window`: cycles over whose mean usage is judged.
+    breaks. `window`: cycles over whose mean usage is judged. `said`, `late`: as those of
+    `JudgedCluster`.
     """
 
     name: str
@@ -130,6 +146,8 @@ class JudgedScenario:
     may_own: Mapping[str, frozenset[str]]
     policies: tuple[Row, ...] = ()
     window: int = 1
+    said: Mapping[str, float] = field(default_factory=dict)
+    late: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def cycles(self) -> int:
@@ -150,6 +168,8 @@ class JudgedScenario:
             noise=self.noise,
             policies=self.policies,
             every=self.every,
+            said=self.said,
+            late=self.late,
         )
 
     def windows(self, n: int) -> range:
@@ -183,9 +203,9 @@ class JudgedScenario:
 def judged_scenario(name: str, size: JudgedSize, seed: int, public: PublicFiles = NO_FILES) -> JudgedScenario:
     """A scenario by its name; the same seed draws the same one. `public`: for those that draw from public series."""
     drawn = Random(f"{seed} {name}")
-    count = len(BOOK) if name in BOOKS else size.brokers
+    count = BROKERS.get(name, 2 * size.brokers if name == "doubled" else size.brokers)
     machines = _machines(name, count)
-    boundaries = _boundaries(size.bundles * count // size.brokers)
+    boundaries = _boundaries(size.bundles if name == "doubled" else size.bundles * count // size.brokers)
     every = CYCLE_LENGTHS.get(name, ONE_MINUTE)
     cycles = 96 if every > ONE_MINUTE else size.minutes
     if name == "series":
@@ -198,12 +218,15 @@ def judged_scenario(name: str, size: JudgedSize, seed: int, public: PublicFiles 
         hot = _hot_topics(name, boundaries, drawn)
         topics += hot
         weights = [drawn.paretovariate(PARETO) for _ in topics]
+        if name == "zipf":
+            weights = [1.0 / n**ZIPF for n in range(1, len(topics) + 1)]
+            drawn.shuffle(weights)
         traffic = _traffic(name, topics, weights, machines, list(boundaries), drawn, len(hot))
         if name == "cloudwatch":
             shape = measured_factors(public_measures(public.cloudwatch), len(topics), cycles, drawn)
         else:
             shape = _shape(name, topics, cycles, drawn)
-    may_own, policies = _reserved(list(boundaries), sorted(machines), topics) if name == "reserved" else ({}, ())
+    may_own, policies = _policies(name, list(boundaries), sorted(machines))
     down, shocks = _down(name, sorted(machines), cycles)
     chance = np.random.default_rng(drawn.getrandbits(64))
     factors = shape * np.exp(_lasting(chance, cycles, len(topics), TRAFFIC_NOISE, TRAFFIC_LASTS))
@@ -223,6 +246,8 @@ def judged_scenario(name: str, size: JudgedSize, seed: int, public: PublicFiles 
         may_own=may_own,
         policies=policies,
         window=WINDOWS.get(name, 1),
+        said={sorted(machines)[seed % count]: SAID[seed % 2]} if name == "lying-broker" else {},
+        late={sorted(machines)[seed % count]: LATE} if name == "slow-report" else {},
     )
     return _with_owners(made, drawn)
 
@@ -313,7 +338,7 @@ def _strength(machines: Mapping[str, Machine]) -> float:
 
 def _capped(weights: list[float], name: str, brokers: int) -> list[float]:
     """The weights, none of them above what a topic of this scenario may have of a broker's mean."""
-    largest = LARGEST_THAT_GROWS if name in GROWING else LARGEST
+    largest = LARGEST_THAT_GROWS if name in GROWING else math.inf if name == "zipf" else LARGEST
     for _ in range(50):
         most = largest * math.fsum(weights) / brokers
         if max(weights) <= most * 1.000_001:
@@ -349,21 +374,30 @@ def _shape(name: str, topics: Sequence[Topic], cycles: int, drawn: Random) -> Ar
     return factor_of[:, [number[topic.namespace] for topic in topics]]
 
 
-def _reserved(
-    namespaces: list[str], brokers: list[str], topics: Sequence[Topic]
+def _policies(
+    name: str, namespaces: list[str], brokers: list[str]
 ) -> tuple[dict[str, frozenset[str]], tuple[Row, ...]]:
-    """An isolation policy that reserves a third of the brokers for a quarter of the namespaces."""
-    reserved = frozenset(brokers[: max(1, len(brokers) // 3)])
-    inside = set(namespaces[: max(1, len(namespaces) // 4)])
-    policy = {
-        "namespaces": sorted(inside),
-        "primary": [broker.rpartition(":")[0].replace(".", r"\.") for broker in sorted(reserved)],
-        "secondary": [],
-        "auto_failover_policy": {"policy_type": "min_available", "parameters": {"min_limit": "1"}},
-    }
-    row = {"isolation_policies": json.dumps({"reserved": policy}), "anti_affinity_groups": {}, "failure_domains": {}}
-    others = frozenset(brokers) - reserved
-    return {namespace: reserved if namespace in inside else others for namespace in namespaces}, (row,)
+    """An isolation policy that reserves a third of the brokers for a quarter of the namespaces; or two groups."""
+    policies: dict[str, Row] = {}
+    may_own: dict[str, frozenset[str]] = {}
+    groups: dict[str, str] = {}
+    if name in ("reserved", "isolation"):
+        reserved = frozenset(brokers[: max(1, len(brokers) // 3)])
+        inside = set(namespaces[: max(1, len(namespaces) // 4)])
+        policies["reserved"] = {
+            "namespaces": sorted(inside),
+            "primary": [broker.rpartition(":")[0].replace(".", r"\.") for broker in sorted(reserved)],
+            "secondary": [],
+            "auto_failover_policy": {"policy_type": "min_available", "parameters": {"min_limit": "1"}},
+        }
+        others = frozenset(brokers) - reserved
+        may_own = {namespace: reserved if namespace in inside else others for namespace in namespaces}
+    elif name == "groups":
+        groups = {namespace: f"group-{n % 2}" for n, namespace in enumerate(namespaces[: len(namespaces) // 2])}
+    else:
+        return {}, ()
+    row = {"isolation_policies": json.dumps(policies), "anti_affinity_groups": groups, "failure_domains": {}}
+    return may_own, (row,)
 
 
 def _down(name: str, brokers: list[str], cycles: int) -> tuple[Callable[[int], frozenset[str]], tuple[int, ...]]:
@@ -374,6 +408,8 @@ def _down(name: str, brokers: list[str], cycles: int) -> tuple[Callable[[int], f
         away = dict.fromkeys(brokers[1:3], range(third, cycles))
     elif name == "book-removed":
         away = dict.fromkeys((brokers[n] for n in BOOK_REMOVED), range(third, cycles))
+    elif name in DOUBLED:
+        away = dict.fromkeys(brokers[len(brokers) // 2 :], range(third))
     elif name == "two-added":
         away = dict.fromkeys(brokers[-2:], range(third))
     elif name == "lost-and-back":
@@ -396,7 +432,8 @@ def _with_owners(made: JudgedScenario, drawn: Random) -> JudgedScenario:
     names = [(ns, bundle_name(ns, one)) for ns, edges in made.boundaries.items() for one in ranges_of(edges)]
     alive = [broker for broker in sorted(made.machines) if broker not in made.down(0)]
     if made.name not in BOOKS:
-        owners = {b: drawn.choice([x for x in alive if x in made.may_own.get(ns, alive)]) for ns, b in names}
+        kept = {} if made.name == "isolation" else made.may_own
+        owners = {b: drawn.choice([x for x in alive if x in kept.get(ns, alive)]) for ns, b in names}
         return replace(made, owners=owners)
     curves = {broker: made.machines[broker].curves()[CPU] for broker in alive}
     wanted = {broker: curves[broker].load_within(usage) for broker, usage in zip(alive, BOOK, strict=True)}

@@ -26,13 +26,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from benchmarks.judged_target import target_of
 from benchmarks.machine import description
 from benchmarks.moves_needed import moves_needed
 from evenkeel.cycle.memo import SharedRows
 from evenkeel.model.bundles import bundle_name, initial_boundaries, ranges_of
 from evenkeel.planner import round as planner_round
 from evenkeel.planner.placement_search import DesiredPlacement, OwnedBundle
-from evenkeel.planner.target import BundleKind, UsageLine, floor_of, target_of
+from evenkeel.planner.target import BundleKind, UsageLine, floor_of
 from evenkeel.planner.target_placement import desired_placement
 from tests.cycle.rows import bundle, cycle, report, rows
 

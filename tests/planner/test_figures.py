@@ -9,7 +9,6 @@ import pytest
 from evenkeel.planner.figures import ALWAYS_HELD, AloneOnBest, PlannerFigures, planned_load
 from evenkeel.planner.memory import BrokerMemory, PlannerMemory
 from evenkeel.planner.plan import plan
-from evenkeel.planner.usage_model import load_of
 from evenkeel.planner.view import BundleFigures, PlannerBroker, PlannerBundle, PlannerView
 from evenkeel.settings import Settings
 
@@ -23,7 +22,7 @@ def one_by_one(one: PlannerBundle, figures: PlannerFigures) -> float | None:
     places = (one.brokers | {one.owner or ""}) & figures.usage.keys()
     if one.held in ALWAYS_HELD and one.owner in figures.usage:
         places = frozenset({one.owner or ""})
-    loads = {r: load_of(one.figures, r, figures.message_bytes) for r in figures.resources}
+    loads = {r: figures.load(one, r) for r in figures.resources}
     return min((figures.usage_at(broker, loads) for broker in sorted(places)), default=None)
 
 
@@ -144,7 +143,8 @@ def test_cycles_at_once_and_no_window_at_all_are_borne() -> None:
 @pytest.mark.parametrize(("reversals", "part"), [(-2.5, 0.8), (2.5, 1.0)])
 def test_the_band_is_narrower_where_averages_are_gone_by(reversals: float, part: float) -> None:
     found, settings = figures(reversals), Settings()
-    levels = (found.stop, found.act, found.at_once)
+    one = found.open_levels[BROKERS[0]]
+    levels = (one.stop, one.act, one.at_once)
     percents = (
         settings.evenkeelPlannerStopAtPercent,
         settings.evenkeelPlannerActAbovePercent,

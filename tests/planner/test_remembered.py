@@ -39,6 +39,7 @@ MEMORIES = records(
     brokers=st.dictionaries(NAMES, records(BrokerMemory, since=TIMES), max_size=4),
     sums=st.dictionaries(st.tuples(RESOURCES, NAMES), records(UsageSums), max_size=6),
     promises=st.dictionaries(NAMES, records(Promise, at=MOMENTS, resource=RESOURCES), max_size=4),
+    deaf=st.dictionaries(NAMES, MOMENTS, max_size=4),
     splits=st.dictionaries(
         NAMES,
         st.one_of(WISHES, ROOMS),

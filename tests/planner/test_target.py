@@ -8,18 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenkeel.planner.target import (
-    MARGIN,
-    BundleKind,
-    UsageLine,
-    atomic_usage,
-    even_usage,
-    fewest_moves,
-    floor_of,
-    kinds_of,
-    ruled_usage,
-    target_of,
-)
+from benchmarks.judged_target import MARGIN, atomic_usage, ruled_usage, target_of
+from evenkeel.planner.target import BundleKind, UsageLine, even_usage, fewest_moves, floor_of, kinds_of
 from tests.examples import reached, reaching
 from tests.planner.small_clusters import SmallCluster, small_clusters
 

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.judged_target import target_of
 from evenkeel.planner.placement_search import UNITS, DesiredMove, DesiredPlacement, OwnedBundle, PlacementSearch
-from evenkeel.planner.target import BundleKind, UsageLine, floor_of, target_of
+from evenkeel.planner.target import BundleKind, UsageLine, floor_of
 from evenkeel.planner.target_placement import desired_placement, least_moved
 from tests.examples import reached, reaching
 from tests.planner.fixed_clusters import EXPECTED, desired, written

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from evenkeel import repetition as whole
 from evenkeel.cycle.fold import state_row
 from evenkeel.planner import round as planner_round
-from evenkeel.planner.figures import PlannerFigures
+from evenkeel.planner.figures import Levels, PlannerFigures
 from evenkeel.planner.memory import PlannerMemory, WantedSplit
 from evenkeel.planner.reconciler import PlannedStep
 from evenkeel.planner.round import bundles_wanted_split, memory_of, rows_of, wanted_splits_of
@@ -60,18 +60,6 @@ def test_a_bundle_that_fits_on_no_broker_is_wanted_and_has_a_row_that_says_so() 
     assert (rows[HOT]["rule"], rows[HOT]["needs_split"]) == ("split_first", True)
 
 
-def test_moves_wait_for_a_first_request_of_a_split_on_its_broker_alone() -> None:
-    """The second broker has 72 MiB/s in three bundles, and gives one of them in this cycle."""
-    found = hot(evenkeelMaxBundleTrafficPercent=100, evenkeelMaxMovedTrafficPercent=100)
-    for row in found["bundle_load"]:
-        if row["owner"] == BROKERS[1]:
-            row |= used(0, BROKERS[1], 24 * MIB) | {"bundle": row["bundle"]}
-    found["broker_reports"][1]["cpu_usage"] = 72.0
-    rows = planner_round.decide(KEY, found)["planner_targets"]
-    moves = [(row["broker"], row["rule"]) for row in rows if row["outcome"] in ("unload", "planned")]
-    assert moves == [(BROKERS[1], "due"), *[(BROKERS[0], "waits_for_next_split")] * 3]
-
-
 def test_a_wish_says_what_the_part_that_stays_and_those_that_leave_may_have() -> None:
     """With all moves made, the first broker has the hot bundle alone, and the others have the rest."""
     one = wanted(hot())[HOT]
@@ -111,10 +99,9 @@ def with_rooms_for(
     names = [f"b{n:02}:8080" for n in range(len(carried["cpu"]))]
     loads = {r: dict(zip(names, of_brokers, strict=True)) for r, of_brokers in carried.items()}
     models = {r: dict.fromkeys(names, BrokerModel(UsageLine(0.0, 0.01), False, UsageSums())) for r in own}
-    figures = PlannerFigures(
-        (*own,), models, loads, own, dict.fromkeys(names, 0.5),
-        0.5, 0.5, 0.5, 0.5, 0.5, 0.5, {}, Floor(0.0, 0.0, {}), 0.0,
-    )  # fmt: skip
+    levels = dict.fromkeys(names, Levels(0.5, 0.5, 0.5, 0.5))
+    usage = dict.fromkeys(names, 0.5)
+    figures = PlannerFigures((*own,), models, loads, own, usage, 0.5, {}, levels, levels, Floor(0.0, 0.0, {}), 0.0)
     bundles = [PlannerBundle(name, names[0], FLOW, FLOW, brokers=frozenset(names)) for name in own["cpu"]]
     taken = [PlannedStep(f"n{n}", names[0], names[1], 0.1, 1.0, (1.0,) * len(own)) for n in range(steps)]
     after = {name: dict.fromkeys(own, then[name != names[0]]) for name in names}

@@ -13,8 +13,11 @@ from evenkeel.model.filters.broker_filters import newest
 from evenkeel.model.filters.isolation import Isolation
 from evenkeel.model.load import BrokerReport, Ownership, Policies
 from evenkeel.model.past_commands import Act, act_of, past_moves
-from evenkeel.planner.view import DAY, OWN_NAMESPACE
+from evenkeel.planner.view import ANTI_AFFINITY, DAY, ISOLATION, OWN_NAMESPACE
 from evenkeel.settings import Settings
+
+_AGAINST_POLICY = frozenset({"outside_policy", "reserved_by_policy"})
+_UNEVEN = 2
 
 
 class Places:
@@ -58,17 +61,30 @@ class Places:
         """Return the bundle's anti-affinity group."""
         return self._groups.group_of(namespace_of(bundle)) if self._policies.groups else None
 
-    def of(self, bundle: str) -> frozenset[str]:
-        """The brokers that may get it."""
-        places, _ = self._both(bundle)
+    def of(self, bundle: str, owner: str | None) -> frozenset[str]:
+        """The brokers that may get it; those that have least of its group, if that is less than its owner has."""
+        places, namespace = self.allowed(bundle), namespace_of(bundle)
         if self.group(bundle) is None:
             return places
-        return frozenset(self._groups.keep_least(namespace_of(bundle), places).brokers)
+        least = self._groups.keep_least(namespace, places).brokers
+        return frozenset(b for b in least if owner is None or self._groups.more_at(namespace, owner, b) > 0)
 
-    def may_leave(self, bundle: str, owner: str) -> bool:
-        """Return True if moving it can help its anti-affinity group."""
-        _, allowed = self._both(bundle)
-        return self._groups.should_unload(namespace_of(bundle), owner, allowed)
+    def allowed(self, bundle: str) -> frozenset[str]:
+        """The brokers that may get it if its anti-affinity group does not count."""
+        return self._both(bundle)[0]
+
+    def breach(self, bundle: str, owner: str, places: Iterable[str]) -> tuple[str | None, int]:
+        """Return the rule that the bundle breaks where it is, and by how much; `places`: the brokers that may get it.
+
+        A group is broken where the owner has at least two more of it than another broker, and one less without the
+        bundle.
+        """
+        if self._isolation.allowed(bundle).removed.get(owner) in _AGAINST_POLICY:
+            return ISOLATION, 0
+        if self.group(bundle) is None or not self._groups.is_last(bundle, owner):
+            return None, 0
+        more = max((self._groups.more_at(namespace_of(bundle), owner, place) for place in places), default=0)
+        return (ANTI_AFFINITY, more) if more >= _UNEVEN else (None, 0)
 
     def _both(self, bundle: str) -> tuple[frozenset[str], frozenset[str]]:
         kind = self._isolation.kind(bundle)

@@ -9,34 +9,66 @@ part is how much of the difference lasts over that time, on average.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from evenkeel.planner.memory import BrokerMemory, PlannerMemory
-from evenkeel.planner.target import Floor, Target, UsageLine, floor_of, kinds_of, target_of
-from evenkeel.planner.usage_model import BrokerModel, UsageSums, by_traffic, load_of, models_of
-from evenkeel.planner.view import OWN_NAMESPACE, RESOURCES, PlannerBroker, PlannerBundle, PlannerView
+from evenkeel.planner.target import BrokerLevel, BundleKind, Floor, UsageLine, even_usage, floor_of, kinds_of, levels_of
+from evenkeel.planner.usage_model import (
+    BrokerModel,
+    UsageSums,
+    by_traffic,
+    load_of,
+    models_of,
+    sizes_of,
+    with_least_usage,
+)
+from evenkeel.planner.view import (
+    ISOLATION,
+    NETWORK,
+    OWN_NAMESPACE,
+    RESOURCES,
+    PlannerBroker,
+    PlannerBundle,
+    PlannerView,
+)
 from evenkeel.settings import Settings
 
 ALWAYS_HELD = frozenset({"frozen", OWN_NAMESPACE, "excluded_namespace"})
-"""Rules that hold a bundle for good. Other rules hold it for a while, and the target does not count those bundles with
-it."""
+"""Rules by which an operator, or Pulsar, holds a bundle for good."""
+STAYS = ALWAYS_HELD | {"no_other_broker", "anti_affinity_even"}
+"""Rules by which a bundle stays where it is, and lifts the level of its own broker only. Other rules hold it for a
+while."""
 
 _Floats = npt.NDArray[np.float64]
 
 
+class Levels(NamedTuple):
+    """Usages (fraction) of a broker: steps are due above `act`, at once above `at_once`, and bring it down to `stop`.
+
+    `even`: the level `stop` without what has to stay on the broker.
+    """
+
+    act: float
+    at_once: float
+    stop: float
+    even: float
+
+
 @dataclass(frozen=True, slots=True)
 class PlannerFigures:
-    """The planner's figures of one cluster. Usages are fractions; `floor` is the usage of the level `stop`.
+    """The planner's figures of one cluster. Usages are fractions; `floor` is that of the levels `stop`.
 
     `models`: resource -> broker -> model; `loads`: resource -> broker -> load (byte/s); `bundle_loads`: resource ->
-    bundle -> load (byte/s); `usage`: broker -> the usage of its busiest resource by the models. `even`: the evenly used
-    cluster; `act`, `at_once`, `stop`: the levels; `spread`, `band`: the levels `stop` and `act` if every bundle could
-    be split. `message_bytes`: bytes that a message counts as. `latest_part`: weight of the latest figures beside
+    bundle -> load (byte/s); `usage`: broker -> the usage of its busiest resource by the models. `evens`: resource ->
+    usage of the evenly used cluster; `even`: the highest of them. `levels`: of each broker, `open_levels`: if every
+    bundle could be split.
+    `message_bytes`: bytes that a message counts as. `latest_part`: weight of the latest figures beside
     averages, 1 if load does not swing.
     """
 
@@ -46,16 +78,27 @@ class PlannerFigures:
     bundle_loads: Mapping[str, Mapping[str, float]]
     usage: Mapping[str, float]
     even: float
-    act: float
-    at_once: float
-    stop: float
-    spread: float
-    band: float
-    targets: Mapping[str, Target]
+    evens: Mapping[str, float]
+    levels: Mapping[str, Levels]
+    open_levels: Mapping[str, Levels]
     floor: Floor
     message_bytes: float
     latest_part: float = 1.0
     is_by_traffic: bool = False
+
+    @property
+    def stops(self) -> dict[str, float]:
+        """Broker -> the level `stop`."""
+        return {broker: levels.stop for broker, levels in self.levels.items()}
+
+    @property
+    def fullest(self) -> str:
+        """The broker that is furthest above its level, as a part of it."""
+        return max(sorted(self.usage), key=lambda b: self.usage[b] / max(self.levels[b].act, 1e-300))
+
+    def is_above(self, level: str) -> bool:
+        """Return True if a broker is above its level `act`, `at_once` or `stop`."""
+        return any(usage > getattr(self.levels[broker], level) for broker, usage in self.usage.items())
 
     @property
     def is_swinging(self) -> bool:
@@ -89,20 +132,48 @@ class AloneOnBest:
     def __init__(self, figures: PlannerFigures) -> None:
         self._figures = figures
         self._lines: dict[frozenset[str], tuple[_Floats, _Floats]] = {}
+        lines = [model.line for models in figures.models.values() for model in models.values()]
+        self._worst = UsageLine(max(line.base for line in lines), max(line.slope for line in lines))
+        self._least = min(
+            min(level.even, open_level.even)
+            for level, open_level in zip(figures.levels.values(), figures.open_levels.values(), strict=True)
+        )
+
+    def may_be_hot(self, bundle: PlannerBundle) -> bool:
+        """Return False if no broker could come above a level with the bundle alone; for most bundles one look does."""
+        heaviest = max(self._figures.load(bundle, r) for r in self._figures.resources)
+        return self._worst.usage(heaviest) > self._least
 
     def usage(self, bundle: PlannerBundle) -> float | None:
         """The usage of the best broker that may have the bundle, alone; None where none may."""
         figures = self._figures
-        loads = {r: load_of(bundle.figures, r, figures.message_bytes) for r in figures.resources}
+        loads = {r: figures.load(bundle, r) for r in figures.resources}
         owner = bundle.owner or ""
         of_owner = figures.usage_at(owner, loads) if owner in figures.usage else None
         if of_owner is not None and bundle.held in ALWAYS_HELD:
             return of_owner
-        base, slope = self._lines_of(bundle.brokers)
-        with np.errstate(over="ignore"):
-            busiest = (base + slope * np.array([*loads.values()])).max(axis=1)
+        busiest = self.on(bundle)
         of_others = float(busiest.min()) if len(busiest) else None
         return min((usage for usage in (of_owner, of_others) if usage is not None), default=None)
+
+    def is_too_hot(self, bundle: PlannerBundle) -> bool:
+        """Return True if the bundle alone brings every broker that may have it above what others could come to."""
+        levels, owner = self._figures.open_levels, bundle.owner or ""
+        usages = dict(zip(sorted(bundle.brokers & levels.keys()), self.on(bundle).tolist(), strict=True))
+        if owner in levels:
+            of_owner = self._figures.usage_at(
+                owner, {r: self._figures.load(bundle, r) for r in self._figures.resources}
+            )
+            usages = {owner: of_owner} if bundle.held in ALWAYS_HELD else {**usages, owner: of_owner}
+        return bool(usages) and all(usage > levels[broker].even for broker, usage in usages.items())
+
+    def on(self, bundle: PlannerBundle) -> _Floats:
+        """The usage of each broker that may have the bundle, by name, alone."""
+        base, slope = self._lines_of(bundle.brokers)
+        with np.errstate(over="ignore"):
+            loads = np.array([self._figures.load(bundle, r) for r in self._figures.resources])
+            alone: _Floats = (base + slope * loads).max(axis=1)
+        return alone
 
     def _lines_of(self, brokers: frozenset[str]) -> tuple[_Floats, _Floats]:
         """Base and slope of the models of these brokers, a row for each broker, a column for each resource."""
@@ -118,6 +189,40 @@ class AloneOnBest:
                 np.array([[line.slope for line in model_of] for model_of in lines]).reshape(shape),
             )
         return self._lines[brokers]
+
+
+MUCH_BETTER = 0.9
+"""A bundle that is too hot for every broker goes to a broker where it causes at most this part of the usage."""
+
+
+class Home(NamedTuple):
+    """The broker that is left to a bundle that is too hot for every broker, and its usage with the bundle `alone`."""
+
+    broker: str
+    alone: float
+    is_splittable: bool
+
+
+def _homes(
+    figures: PlannerFigures, bundles: Iterable[PlannerBundle], known: Collection[str], settings: Settings
+) -> dict[str, Home]:
+    """Return the bundles that alone bring every allowed broker above its level, each with the broker that is left to
+    it: its owner, or one where it is much better off. One that cannot be split lifts no other broker's level."""
+    alone, homes = AloneOnBest(figures), dict[str, Home]()
+    for bundle in bundles:
+        owner = bundle.owner or ""
+        if bundle.name in known or bundle.held in STAYS or not alone.may_be_hot(bundle):
+            continue
+        usages = dict(zip(sorted(bundle.brokers & figures.usage.keys()), alone.on(bundle).tolist(), strict=True))
+        if owner in figures.usage and bundle.breach is None:
+            usages[owner] = figures.usage_at(owner, {r: figures.load(bundle, r) for r in figures.resources})
+        if not usages or any(usage <= figures.levels[broker].stop for broker, usage in usages.items()):
+            continue
+        best = min(usages, key=lambda broker: (usages[broker], broker))
+        home = owner if usages.get(owner, math.inf) * MUCH_BETTER <= usages[best] else best
+        is_splittable = settings.evenkeelSplitEnabled and bundle.topics > 1
+        homes[bundle.name] = Home(home, usages[home], is_splittable)
+    return homes
 
 
 COUNTS_FROM = 0.25
@@ -250,10 +355,13 @@ class SeenLoads:
     def figures(self) -> PlannerFigures:
         """Models, the evenly used cluster and its levels."""
         models: dict[str, Mapping[str, BrokerModel]] = {}
+        sizes = self._sizes()
         for resource in self._resources:
             usages = {n: b.usages[resource] for n, b in self._view.brokers.items() if resource in b.usages}
             sums = {name: self.after.sums[resource, name] for name in self._view.brokers}
             fitted = models_of(usages, self._carried[resource], sums)
+            if resource not in NETWORK:
+                fitted = with_least_usage(fitted, self._carried[resource], sizes)
             if any(model.line.slope > 0 for model in fitted.values()):
                 models[resource] = fitted
         is_by_traffic = not models
@@ -264,50 +372,76 @@ class SeenLoads:
         usage = {
             name: max(models[r][name].line.usage(loads[r][name]) for r in models) for name in sorted(self._view.brokers)
         }
-        targets = {r: self._target(r, {name: one.line for name, one in models[r].items()}) for r in models}
-
-        narrower = NARROWER if self.latest_part < 1.0 else 1.0
-
-        def level(percent: float, atoms: float = 1.0) -> float:
-            part = 1.0 + narrower * percent / 100.0
-            return max(
-                max(part * target.even, part * target.ruled, atoms * target.atomic) for target in targets.values()
-            )
-
-        settings = self._settings
-        stop = level(settings.evenkeelPlannerStopAtPercent)
-        floors = [floor_of({name: one.line for name, one in models[r].items()}, loads[r], stop) for r in models]
-        return PlannerFigures(
+        lines = {r: {name: one.line for name, one in models[r].items()} for r in models}
+        evens = {r: even_usage(lines[r].values(), math.fsum(self._bundle_loads[r].values())) for r in models}
+        open_levels = self._levels(lines, {})
+        figures = PlannerFigures(
             resources=tuple(models),
             models=models,
             loads=loads,
             bundle_loads=self._bundle_loads,
             usage=usage,
-            even=max(target.even for target in targets.values()),
-            act=max(stop, level(settings.evenkeelPlannerActAbovePercent)),
-            at_once=max(stop, level(settings.evenkeelPlannerActAtOnceAbovePercent)),
-            stop=stop,
-            spread=level(settings.evenkeelPlannerStopAtPercent, atoms=0.0),
-            band=level(settings.evenkeelPlannerActAbovePercent, atoms=0.0),
-            targets=targets,
-            floor=max(floors, key=lambda floor: floor.share),
+            even=max(evens.values()),
+            evens=evens,
+            levels=open_levels,
+            open_levels=open_levels,
+            floor=Floor(0.0, 0.0, {}),
             message_bytes=self.message_bytes,
             latest_part=self.latest_part,
             is_by_traffic=is_by_traffic,
         )
+        homes: dict[str, Home] = {}
+        while hot := _homes(figures, self._view.bundles, homes, self._settings):
+            homes |= hot
+            figures = replace(figures, levels=self._levels(lines, homes))
+        floors = [floor_of(lines[r], loads[r], figures.stops) for r in models]
+        return replace(figures, floor=max(floors, key=lambda floor: floor.share))
 
-    def _target(self, resource: str, curves: Mapping[str, UsageLine]) -> Target:
-        kinds = kinds_of(
-            (
-                frozenset({bundle.owner or ""})
-                if bundle.held in ALWAYS_HELD and bundle.owner in curves
-                else bundle.brokers,
-                self._bundle_loads[resource][bundle.name],
-                False,
-            )
-            for bundle in self._view.bundles
+    def _sizes(self) -> dict[str, float]:
+        """Broker -> network usage per byte as a part of the usual one; of both directions the larger."""
+        sizes: dict[str, float] = {}
+        for resource in NETWORK:
+            usages = {n: b.usages[resource] for n, b in self._view.brokers.items() if resource in b.usages}
+            loads = self._of_brokers(self._of_bundles(resource, 1.0), is_now=True) if usages else {}
+            for broker, size in sizes_of(usages, loads).items():
+                sizes[broker] = max(size, sizes.get(broker, 0.0))
+        return sizes
+
+    def _levels(self, lines: Mapping[str, Mapping[str, UsageLine]], homes: Mapping[str, Home]) -> dict[str, Levels]:
+        """Return the levels of each broker; `homes`: of the bundles that are too hot for every broker."""
+        settings, narrower = self._settings, NARROWER if self.latest_part < 1.0 else 1.0
+        percents = (
+            settings.evenkeelPlannerActAbovePercent,
+            settings.evenkeelPlannerActAtOnceAbovePercent,
+            settings.evenkeelPlannerStopAtPercent,
         )
-        return target_of(curves, kinds, 1.0)
+        act, at_once, stop = (1.0 + narrower * percent / 100.0 for percent in percents)
+        of_resource = [levels_of(lines[r], self._kinds(r, lines[r], homes)) for r in lines]
+        found, alone = {}, dict[str, float]()
+        for home in homes.values():
+            alone[home.broker] = max(home.alone, alone.get(home.broker, 0.0))
+        for broker in sorted(self._view.brokers):
+            level = BrokerLevel(*(max(x) for x in zip(*(levels[broker] for levels in of_resource), strict=True)))
+            least = max(stop * level.even, level.stays, alone.get(broker, 0.0))
+            # A broker that is left to a hot bundle is to have nothing else.
+            stays = 0.0 if broker in alone else level.stays
+            above = [max(least, part * level.even, part / stop * stays) for part in (act, at_once)]
+            found[broker] = Levels(above[0], above[1], least, stop * level.even)
+        return found
+
+    def _kinds(self, resource: str, brokers: Collection[str], homes: Mapping[str, Home]) -> tuple[BundleKind, ...]:
+        def places(bundle: PlannerBundle) -> frozenset[str]:
+            owner = bundle.owner or ""
+            home = homes.get(bundle.name)
+            if home is not None and not home.is_splittable:
+                return frozenset({home.broker})
+            if bundle.held in STAYS and owner in brokers:
+                return frozenset({owner})
+            allowed = bundle.allowed or bundle.brokers
+            return allowed | {owner} if owner in brokers and bundle.breach != ISOLATION else allowed
+
+        loads = self._bundle_loads[resource]
+        return kinds_of((places(bundle), loads[bundle.name], True) for bundle in self._view.bundles)
 
     def idle(self, figures: PlannerFigures) -> tuple[str, ...]:
         """The brokers that are nearly idle, as new ones are, and may have some of the bundles."""

@@ -9,8 +9,7 @@ from evenkeel.model.bundles import namespace_of
 from evenkeel.model.consideration import Considered, Rule, measured, number, threshold
 from evenkeel.planner.figures import AloneOnBest, PlannerFigures
 from evenkeel.planner.plan import DISTRUSTED_FOR, MOST_MISSES, PlannerPlan
-from evenkeel.planner.reconciler import MOVED_TRAFFIC
-from evenkeel.planner.target import UsageLine
+from evenkeel.planner.reconciler import MOVED_TRAFFIC, loads_after
 from evenkeel.planner.usage_model import load_of
 from evenkeel.planner.view import OWN_NAMESPACE, PlannerView
 from evenkeel.settings import Settings
@@ -84,6 +83,23 @@ BROKEN_PROMISE = Rule(
         f"decides for {number(row, 'hours')} hours, and the planner's targets are on record only."
     ),
 )
+TOO_LITTLE_USAGE = Rule(
+    "kept",
+    "usage_below_load",
+    lambda row: (
+        f"{row.subject} reports {measured(row)} for its load. Others need more, and its network does not show a larger "
+        f"machine: it counts as {threshold(row)}. Check how it measures its CPU, and its limits."
+    ),
+    "below",
+)
+DEAF = Rule(
+    "kept",
+    "does_not_answer_to_load",
+    lambda row: (
+        f"{row.subject} got load, and the usage that it reports rose by less than a quarter of what it should: for "
+        f"{number(row, 'hours')} hours it gets no more. Check how it measures its usage, and its limits."
+    ),
+)
 OVER = Rule(
     "kept",
     "stays_above_target",
@@ -129,11 +145,11 @@ def _of_cluster(view: PlannerView, figures: PlannerFigures) -> Iterator[Consider
     if figures.is_by_traffic or figures.even <= FULL:
         return
     wanted = len(view.brokers)
-    for resource, target in figures.targets.items():
+    for resource, even in figures.evens.items():
         lines = [model.line for model in figures.models[resource].values()]
         each = math.fsum(min(line.load_within(FULL), 1e300) for line in lines) / len(lines)
         load = math.fsum(figures.loads[resource].values())
-        if target.even > FULL:
+        if even > FULL:
             wanted = max(wanted, math.ceil(load / each) if each > 0 else wanted)
     yield TOO_SMALL.about_cluster(
         measured=figures.even,
@@ -151,45 +167,40 @@ def _of_cluster(view: PlannerView, figures: PlannerFigures) -> Iterator[Consider
 def _of_brokers(plan: PlannerPlan, figures: PlannerFigures) -> Iterator[Considered]:
     for broker in sorted(figures.usage):
         base = max(figures.models[r][broker].line.usage(0.0) for r in figures.resources)
-        if base > figures.stop > 0:
+        level = figures.levels[broker].even
+        if base > level > 0:
             yield BASE_ABOVE.about_broker(
                 broker,
                 measured=base,
-                threshold=figures.stop,
+                threshold=level,
                 unit="fraction",
-                numbers={"base": base, "stop": figures.stop},
+                numbers={"base": base, "stop": level},
             )
-    for broker in sorted(plan.over):
-        usage = figures.usage[broker]
-        if usage > figures.stop:
-            yield OVER.about_broker(
-                broker,
-                measured=usage,
-                threshold=figures.stop,
-                unit="fraction",
-                numbers={"usage": usage, "stop": figures.stop},
-            )
+        for resource in figures.resources:
+            model = figures.models[resource][broker]
+            if model.reported is not None:
+                counted = model.line.usage(figures.loads[resource][broker])
+                yield TOO_LITTLE_USAGE.about_broker(broker, measured=model.reported, threshold=counted, unit="fraction")
+                break
+    for broker in sorted(plan.memory.deaf.keys() & figures.usage.keys()):
+        yield DEAF.about_broker(broker, numbers={"hours": DISTRUSTED_FOR.total_seconds() / 3_600})
+    after = loads_after(plan.steps, figures)
+    for broker in plan.over:
+        usage, stop = figures.usage_at(broker, after[broker]), figures.levels[broker].stop
+        yield OVER.about_broker(
+            broker, measured=usage, threshold=stop, unit="fraction", numbers={"usage": usage, "stop": stop}
+        )
 
 
 def _of_bundles(view: PlannerView, plan: PlannerPlan, figures: PlannerFigures) -> Iterator[Considered]:
     """Bundles that alone bring every broker above the level that the other bundles could reach."""
-    limit = figures.spread
-    lines = {r: [model.line for model in figures.models[r].values()] for r in figures.resources}
-    worst = {
-        r: UsageLine(max(x.base for x in broker_lines), max(x.slope for x in broker_lines))
-        for r, broker_lines in lines.items()
-    }
+    limit = min((levels.even for levels in figures.open_levels.values()), default=0.0)
     on_best = AloneOnBest(figures)
     for bundle in view.bundles:
-        loads = {r: load_of(bundle.figures, r, plan.memory.message_bytes) for r in worst}
-        if (
-            bundle.owner is None
-            or bundle.held == OWN_NAMESPACE
-            or max(worst[r].usage(loads[r]) for r in worst) <= limit
-        ):
+        if bundle.owner is None or bundle.held == OWN_NAMESPACE or not on_best.may_be_hot(bundle):
             continue
         alone = on_best.usage(bundle)
-        if alone is None or alone <= limit or limit <= 0:
+        if alone is None or not on_best.is_too_hot(bundle):
             continue
         rule = HOT_TOPIC if bundle.topics == 1 else HOT_BUNDLE
         yield rule.about_bundle(

@@ -23,10 +23,10 @@ class BrokerMemory:
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """The promised effect on a broker that gave bundles away in the cycle `at`.
+    """The promised effect on a broker that gave bundles away, or got some, in the cycle `at`.
 
-    Its usage (fraction) was to fall by `gain` from `before`, and its load to become `load` (byte/s), all of this
-    resource.
+    Its usage (fraction) was to fall by `gain` from `before`, or to rise where that is below 0, and its load to become
+    `load` (byte/s), all of this resource.
     """
 
     at: datetime
@@ -85,5 +85,7 @@ class PlannerMemory:
     """(resource, broker) -> the sums of its fit."""
     promises: Mapping[str, Promise] = field(default_factory=dict)
     """Broker -> its last promise that was not checked yet."""
+    deaf: Mapping[str, datetime] = field(default_factory=dict)
+    """Broker -> since when its usage has not answered to load that it got."""
     splits: Mapping[str, WantedSplit] = field(default_factory=dict)
     """Bundle -> its requested split."""

@@ -75,8 +75,14 @@ class PlacementSearch:
     """The current placement and the moves that led to it."""
 
     def __init__(
-        self, curves: Mapping[str, Sequence[UsageCurve]], bundles: Sequence[OwnedBundle], usage: float, slack: float
+        self,
+        curves: Mapping[str, Sequence[UsageCurve]],
+        bundles: Sequence[OwnedBundle],
+        usage: float | Mapping[str, float],
+        slack: float | Mapping[str, float],
     ) -> None:
+        slacks = slack if isinstance(slack, Mapping) else dict.fromkeys(curves, slack)
+        usages = usage if isinstance(usage, Mapping) else dict.fromkeys(curves, usage)
         self.bundles = bundles
         self.brokers = sorted(curves.keys() | {bundle.owner for bundle in bundles if bundle.owner is not None})
         place = {broker: n for n, broker in enumerate(self.brokers)}
@@ -87,15 +93,19 @@ class PlacementSearch:
         self.nowhere: list[int] = []
         self.loads: Whole = np.floor(loads / np.array(units)).astype(np.int64)
 
-        def limits(most: float) -> Whole:
+        def limits(more: Mapping[str, float]) -> Whole:
             found = [
-                [limit_of(curves[b][r], most, units[r]) if b in curves else 0 for r in range(kinds)] for b in names
+                [
+                    limit_of(curves[b][r], usages[b] + more.get(b, 0.0), units[r]) if b in curves else 0
+                    for r in range(kinds)
+                ]
+                for b in names
             ]
             return np.array(found, dtype=np.int64).reshape(len(names), kinds)
 
         names = self.brokers
-        self.limit = limits(usage)
-        self.bearable = limits(usage + slack) if slack > 0 else self.limit
+        self.limit = limits({})
+        self.bearable = limits(slacks) if any(slacks.values()) else self.limit
         self.carried: Whole = np.zeros_like(self.limit)
         self.owner = [-1 if bundle.owner is None else place[bundle.owner] for bundle in bundles]
         owners = np.array(self.owner, dtype=np.int64)

@@ -1,17 +1,16 @@
 """Steps of one cycle from the current placement towards the desired one, within the cycle's budgets.
 
 Keys: the weights of costs, evenkeelGuardsEnabled, evenkeelMaxUnloadsPerCycle, evenkeelMaxUnloadsFromBroker,
-evenkeelMaxUnloadsToBroker, evenkeelMaxMovedTrafficPercent. Moves of the fullest broker come first. Of those, the moves
-with most gain per cost come first; or those with most gain, if the broker has to give away more bundles than a cycle
-allows. Moves over a budget wait. The guards still check every command. They never hold back a command of the planner.
+evenkeelMaxUnloadsToBroker, evenkeelMaxMovedTrafficPercent. Moves that mend a breach of a rule come first, then those of
+the fullest broker, and of these the ones that take most off it. Moves over a budget wait. The guards still check every
+command. They never hold back a command of the planner.
 """
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from evenkeel.planner.figures import PlannerFigures
@@ -54,11 +53,6 @@ class CycleBudget:
         moved = self._moved + sum(traffic for _, _, traffic in moves)
         return MOVED_TRAFFIC if self._share(moved) > self._most_traffic else ""
 
-    def left_from(self, broker: str) -> float:
-        """Return how many more bundles may leave the broker; infinite without a limit."""
-        most = self._settings.evenkeelMaxUnloadsFromBroker
-        return most - self._from[broker] if self._is_bound and most >= 0 else math.inf
-
     def beyond(self, moves: Sequence[tuple[str, str, float]]) -> tuple[str, float]:
         """Return the budget that moves which go together exceed even in an otherwise empty cycle, and what they need of
         it.
@@ -97,7 +91,7 @@ class CycleBudget:
         return 100.0 * traffic / self._cluster if self._cluster > 0 else 0.0
 
 
-NO_ROOM_YET, SPLIT_NOW, SPLIT_NEXT = "no_room_yet", "split_now", "split_next"
+NO_ROOM_YET, SPLIT_NOW = "no_room_yet", "split_now"
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,12 +138,10 @@ def loads_after(
 
 
 class Reconciler:
-    """The steps of one cycle. `waiting`: brokers that give nothing away before the next cycle."""
+    """The steps of one cycle."""
 
-    def __init__(
-        self, view: PlannerView, figures: PlannerFigures, settings: Settings, waiting: Collection[str] = ()
-    ) -> None:
-        self._view, self._figures, self._waiting = view, figures, waiting
+    def __init__(self, view: PlannerView, figures: PlannerFigures, settings: Settings) -> None:
+        self._view, self._figures = view, figures
         self._bundles = {bundle.name: bundle for bundle in view.bundles}
         self._loads = {broker: [figures.loads[r][broker] for r in figures.resources] for broker in view.brokers}
         every = view.bundles
@@ -174,7 +166,7 @@ class Reconciler:
             return placed + [self._step(move, bound) for unit in units for move in unit]
         due: list[PlannedStep] = []
         waiting: list[PlannedStep] = []
-        left: Iterable[tuple[DesiredMove, ...]] = self._fullest_first(units)
+        left = self._in_order(units)
         while left:
             no_room: list[tuple[DesiredMove, ...]] = []
             before = len(due)
@@ -182,8 +174,6 @@ class Reconciler:
                 why = self._why_not(unit)
                 if why == MOVED_TRAFFIC and len(unit) == 1 and not due and self._budget.may_go_alone():
                     why = ""
-                if not why and any(move.source in self._waiting for move in unit):
-                    why = SPLIT_NEXT
                 if why == NO_ROOM_YET:
                     no_room.append(unit)
                 elif why:
@@ -218,33 +208,17 @@ class Reconciler:
             units.setdefault((move.unit, "" if move.unit else move.bundle), []).append(move)
         return [tuple(unit) for unit in units.values()]
 
-    def _fullest_first(self, units: Sequence[tuple[DesiredMove, ...]]) -> Iterable[tuple[DesiredMove, ...]]:
-        """Yield units of the broker that is fullest after the earlier ones: the unit with most gain per cost.
-
-        If the broker has more to give than it may in this cycle, the unit with most gain.
-        """
-        of_giver: dict[str, list[tuple[DesiredMove, ...]]] = {}
-        for unit in units:
-            of_giver.setdefault(unit[0].source or "", []).append(unit)
-        for giver, giver_units in of_giver.items():
-            giver_units.sort(key=self._relief if len(giver_units) > self._budget.left_from(giver) else self._worth)
-        fullest = [(-self._usage(broker), broker) for broker in of_giver]
-        heapq.heapify(fullest)
-        while fullest:
-            giver = heapq.heappop(fullest)[1]
-            yield of_giver[giver].pop()
-            if of_giver[giver]:
-                heapq.heappush(fullest, (-self._usage(giver), giver))
-
-    def _worth(self, unit: tuple[DesiredMove, ...]) -> tuple[float, float, str]:
-        """Return the first bundle's gain per cost of all; the bundles that make room for it only add cost."""
-        gain, cost = self._gain(unit[0]), math.fsum(self._cost(move) for move in unit)
-        return (gain / cost if cost > 0 else math.inf, gain, unit[0].bundle)
-
-    def _relief(self, unit: tuple[DesiredMove, ...]) -> tuple[float, float, str]:
-        """Return the first bundle's gain; cost decides between equals."""
-        per_cost, gain, bundle = self._worth(unit)
-        return gain, per_cost, bundle
+    def _in_order(self, units: Sequence[tuple[DesiredMove, ...]]) -> list[tuple[DesiredMove, ...]]:
+        """Units that mend a breach, by name, then those of the broker that is fullest after the earlier ones."""
+        order: list[tuple[bool, float, str, tuple[DesiredMove, ...]]] = []
+        left: dict[str, float] = {}
+        for gain, bundle, unit in sorted(((-self._gain(u[0]), u[0].bundle, u) for u in units), key=lambda one: one[:2]):
+            source = unit[0].source or ""
+            before = left.setdefault(source, self._usage(source))
+            left[source] = before + gain
+            is_breach = self._bundles[bundle].breach is not None
+            order.append((not is_breach, 0.0 if is_breach else -before, bundle, unit))
+        return [unit for *_, unit in sorted(order, key=lambda one: one[:-1])]
 
     def _why_not(self, unit: tuple[DesiredMove, ...]) -> str:
         """Return the reason why moves cannot go now, "" without one."""
@@ -257,8 +231,10 @@ class Reconciler:
             group = self._bundles[move.bundle].group
             if group is not None and group in self._groups:
                 return "group_moves_once"
-        if len(unit) == 1 and self._usage(unit[0].destination, unit[0]) > self._figures.act:
-            return NO_ROOM_YET
+        if len(unit) == 1 and not self._bundles[unit[0].bundle].breach:
+            place = unit[0].destination
+            if self._usage(place, unit[0]) > self._figures.levels[place].act:
+                return NO_ROOM_YET
         return self._budget.full(self._of_budget(unit))
 
     def _take(self, move: DesiredMove) -> None:

@@ -119,7 +119,7 @@ def _model_row(broker: str, resource: str, model: BrokerModel, figures: PlannerF
         "error": error,
         "mean_error": mean_error,
         "samples": int(sums.samples),
-        "is_used": model.is_used,
+        "is_used": model.is_used and model.reported is None,
         "sentence": _model_words(broker, resource, model, error, mean_error, figures),
     }
 
@@ -130,8 +130,14 @@ def _model_words(
     name = resource.replace("_", " ")
     if figures.is_by_traffic:
         return f"{broker}: no usage is known, so traffic alone counts."
+    if model.reported is not None:
+        counted = model.line.usage(figures.loads[resource][broker])
+        return (
+            f"{broker}, {name}: {100 * model.reported:.1f} % is too little for its load; it counts as "
+            f"{100 * counted:.1f} %, by the usual proportion to traffic."
+        )
     if model.is_alike:
-        return f"{broker}, {name}: one line, with a base, explains the usage of all brokers; it is used."
+        return f"{broker}, {name}: one line, with a base, explains the usage of all brokers; usage grows along it."
     if error is None or mean is None or model.sums.samples < FEWEST_SAMPLES:
         return (
             f"{broker}, {name}: {model.sums.samples:.0f} settled cycles are too few for a fit; usage counts in "
@@ -141,8 +147,8 @@ def _model_words(
     if model.is_used:
         return f"{broker}, {name}: {compared}; the fit is used."
     return (
-        f"{broker}, {name}: {compared}; a fit is used at {MOST_ERROR} times the mean's error or less, and no more "
-        "than that of traffic's share, so usage counts in proportion to traffic."
+        f"{broker}, {name}: {compared}; a fit counts from {MOST_ERROR} times the mean's error down, and if it is no "
+        "worse than traffic's share, so usage counts in proportion to traffic."
     )
 
 
@@ -150,7 +156,7 @@ PACKED, WANTED = "broker ", "split "
 MESSAGE_BYTES = "message_bytes"
 _FIGURES = (MESSAGE_BYTES, "above", "is_acting", "reversals", "changes", "unsteady", "misses")
 _SEEN, _FELL_BACK = "seen", "fell_back"
-_LOAD, _SUMS, _PROMISE = "load", "sums", "promise"
+_LOAD, _SUMS, _PROMISE, _DEAF = "load", "sums", "promise", "deaf"
 
 
 def rows_of(memory: PlannerMemory) -> list[dict[str, Any]]:
@@ -208,6 +214,11 @@ def memory_of(rows: Iterable[Row]) -> PlannerMemory:
             for broker, (packed_figures, _) in known
             if (one := _promise(packed_figures.get(_PROMISE))) is not None
         },
+        deaf={
+            broker: since
+            for broker, (packed_figures, _) in known
+            if (since := _time(packed_figures.get(_DEAF))) is not None
+        },
         splits=dict(sorted(splits.items())),
     )
 
@@ -240,7 +251,7 @@ def _broker_rows(memory: PlannerMemory) -> Iterator[Row]:
     sums: dict[str, dict[str, list[float]]] = {}
     for (resource, broker), usage_sums in memory.sums.items():
         sums.setdefault(broker, {})[resource] = [float(getattr(usage_sums, name)) for name in SUM_NAMES]
-    for broker in memory.brokers.keys() | sums.keys() | memory.promises.keys():
+    for broker in memory.brokers.keys() | sums.keys() | memory.promises.keys() | memory.deaf.keys():
         known, promise = memory.brokers.get(broker), memory.promises.get(broker)
         packed: dict[str, Any] = {}
         if known is not None:
@@ -250,6 +261,8 @@ def _broker_rows(memory: PlannerMemory) -> Iterator[Row]:
         if promise is not None:
             figures = (float(figure) for figure in (promise.gain, promise.before, promise.load))
             packed[_PROMISE] = [promise.resource, promise.at.isoformat(), *figures]
+        if broker in memory.deaf:
+            packed[_DEAF] = memory.deaf[broker].isoformat()
         text = json.dumps(packed, separators=(",", ":"), sort_keys=True)
         yield state_row(PLANNER, broker, PACKED + text, at=known.since if known is not None else None)
 
@@ -296,10 +309,12 @@ def _numbers(values: Any, count: int) -> list[float] | None:
 def _promise(value: Any) -> Promise | None:
     if not isinstance(value, list) or not all(isinstance(text, str) for text in value[:2]):
         return None
-    figures = _numbers(value[2:], 3)
-    if figures is None:
-        return None
+    figures, at = _numbers(value[2:], 3), _time(value[1]) if len(value) > 1 else None
+    return None if figures is None or at is None else Promise(at, value[0], figures[0], figures[1], figures[2])
+
+
+def _time(value: Any) -> datetime | None:
     try:
-        return Promise(datetime.fromisoformat(value[1]), value[0], figures[0], figures[1], figures[2])
-    except ValueError:
+        return datetime.fromisoformat(value)
+    except (TypeError, ValueError):
         return None

@@ -1,15 +1,9 @@
-"""The lowest usage that a cluster's busiest broker can have, and the bounds that no plan can go below.
+"""The lowest usage that each broker of a cluster can have, and the floor that no plan can go below.
 
 A broker's usage grows with its load along its own curve (`UsageCurve`), so strong and weak brokers can be compared.
-Three bounds hold for every placement:
-
-- `even_usage`: the load is spread like a liquid.
-- `ruled_usage`: the same, but bundles may go to some brokers only.
-- `atomic_usage`: the heaviest bundle is alone on the best broker that may own it.
-
-Each bound is for one resource; the largest of several counts. Anti-affinity is left out, and the bounds still hold.
-Bundles are whole, so the bounds cannot be reached exactly: the target is `MARGIN` above them. Loads are finite and at
-least 0. Sums are exact, so the order of rows changes no bit.
+Load is spread like a liquid, but bundles may go to some brokers only. Anti-affinity is left out. Bundles are whole, so
+the levels cannot be reached exactly. Loads are finite and at least 0. Sums are exact, so the order of rows changes no
+bit.
 
 The floor is the least load, and the fewest moves, that bring every broker below a usage: a broker above it has to give
 away its excess. The bound on load is exact, except that bundles are whole. The bound on moves takes the largest bundles
@@ -22,10 +16,7 @@ import heapq
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
-
-MARGIN = 1.10
-"""A cluster counts as balanced where the busiest broker has so many times the least usage that the rules allow."""
+from typing import NamedTuple, Protocol
 
 _UNITS = 1 << 50
 
@@ -82,42 +73,48 @@ def kinds_of(bundles: Iterable[tuple[frozenset[str], float, bool]]) -> tuple[Bun
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
-    """The target: the busiest broker at `usage`.
+class _Loaded:
+    """A curve whose broker has a load that stays."""
 
-    `even`, `ruled`, `atomic`: the three bounds. `bound_by`: the bound that lifts the target above the evenly used
-    cluster by more than the margin. `over_by_base`: brokers above the target without any load. `nowhere`: load that no
-    broker may have; it is left out.
-    """
+    curve: UsageCurve
+    load: float
 
-    usage: float
+    def usage(self, load: float) -> float:
+        return self.curve.usage(self.load + load)
+
+    def load_within(self, usage: float) -> float:
+        return max(0.0, self.curve.load_within(usage) - self.load)
+
+
+class BrokerLevel(NamedTuple):
+    """The lowest usage of a broker if load is spread freely: `even` with its part of what may lie on several brokers (0
+    if it may have nothing of that), `stays` with nothing but what has to stay there."""
+
     even: float
-    ruled: float
-    atomic: float
-    bound_by: Literal["margin", "rules", "bundle"]
-    over_by_base: tuple[str, ...] = ()
-    nowhere: float = 0.0
+    stays: float
 
 
-def target_of(curves: Mapping[str, UsageCurve], kinds: Iterable[BundleKind], margin: float = MARGIN) -> Target:
-    """Return the target for these brokers and bundles; brokers that may receive nothing are not among the curves."""
-    placed = [BundleKind(kind.brokers & curves.keys(), kind.load, kind.heaviest) for kind in kinds]
-    placeable = [kind for kind in placed if kind.brokers]
-    even = even_usage(curves.values(), math.fsum(kind.load for kind in placeable))
-    ruled, atomic = ruled_usage(curves, placeable), atomic_usage(curves, placeable)
-    usage = max(margin * even, margin * ruled, atomic)
-    bound: Literal["margin", "rules", "bundle"] = "margin"
-    if usage > margin * even:
-        bound = "bundle" if usage == atomic else "rules"
-    return Target(
-        usage,
-        even,
-        ruled,
-        atomic,
-        bound,
-        tuple(sorted(broker for broker, curve in curves.items() if curve.usage(0.0) > usage)),
-        math.fsum(kind.load for kind in placed if not kind.brokers),
-    )
+def levels_of(curves: Mapping[str, UsageCurve], kinds: Iterable[BundleKind]) -> dict[str, BrokerLevel]:
+    """Return the level of each broker, the most crowded ones first.
+
+    Load that only some brokers may have lifts the level of those brokers, and of no others.
+    """
+    placed = [BundleKind(kind.brokers & curves.keys(), kind.load) for kind in kinds]
+    stays = dict.fromkeys(sorted(curves), 0.0)
+    for kind in placed:
+        if len(kind.brokers) == 1:
+            stays[min(kind.brokers)] += kind.load
+    left: dict[str, UsageCurve] = {broker: _Loaded(curves[broker], load) for broker, load in stays.items()}
+    levels = {broker: BrokerLevel(0.0, curve.usage(0.0)) for broker, curve in left.items()}
+    spread = [kind for kind in placed if len(kind.brokers) > 1 and kind.load > 0]
+    while spread:
+        usage, crowded = most_crowded(left, spread)
+        for broker in sorted(frozenset().union(*(kind.brokers for kind in crowded))):
+            levels[broker] = levels[broker]._replace(even=usage)
+            del left[broker]
+        kept = (kind for kind in spread if kind not in crowded)
+        spread = [BundleKind(brokers, kind.load) for kind in kept if (brokers := kind.brokers & left.keys())]
+    return levels
 
 
 def even_usage(curves: Iterable[UsageCurve], load: float) -> float:
@@ -134,30 +131,23 @@ def even_usage(curves: Iterable[UsageCurve], load: float) -> float:
     return high
 
 
-def atomic_usage(curves: Mapping[str, UsageCurve], kinds: Iterable[BundleKind]) -> float:
-    """The usage that the worst of the heaviest bundles causes on the best broker it may go to, alone."""
-    return max(
-        (min(curves[b].usage(kind.heaviest) for b in kind.brokers) for kind in kinds if kind.heaviest), default=0.0
-    )
-
-
-def ruled_usage(curves: Mapping[str, UsageCurve], kinds: Sequence[BundleKind]) -> float:
-    """Return the lowest usage at which every kind's load has room on the brokers that may own it, spread freely.
+def most_crowded(curves: Mapping[str, UsageCurve], kinds: Sequence[BundleKind]) -> tuple[float, Sequence[BundleKind]]:
+    """Return the lowest usage at which every kind's load has room on the brokers that may own it, spread freely, and
+    the kinds whose brokers it fills. Each kind has load.
 
     From one usage to the next: a flow from kinds to brokers either carries everything, or shows kinds whose brokers
     have too little room. The load of those kinds gives the next usage. No set of kinds appears twice.
     """
-    loaded = [kind for kind in kinds if kind.load > 0]
-    crowded = loaded
+    without_room, crowded = kinds, kinds
     usage = -math.inf
-    while crowded:
-        reached = frozenset().union(*(kind.brokers for kind in crowded))
-        needed = even_usage((curves[b] for b in sorted(reached)), math.fsum(kind.load for kind in crowded))
+    while without_room:
+        reached = frozenset().union(*(kind.brokers for kind in without_room))
+        needed = even_usage((curves[b] for b in sorted(reached)), math.fsum(kind.load for kind in without_room))
         if needed <= usage:
             break
-        usage = needed
-        crowded = _without_room(curves, loaded, usage)
-    return max(usage, 0.0)
+        usage, crowded = needed, without_room
+        without_room = _without_room(curves, kinds, usage)
+    return max(usage, 0.0), crowded
 
 
 def _without_room(curves: Mapping[str, UsageCurve], kinds: Sequence[BundleKind], usage: float) -> list[BundleKind]:
@@ -248,9 +238,13 @@ class Floor:
     excess: Mapping[str, float]
 
 
-def floor_of(curves: Mapping[str, UsageCurve], carried: Mapping[str, float], usage: float) -> Floor:
-    """The floor for a usage, with each broker's present load; a broker without a curve is to be emptied."""
-    room = {broker: curves[broker].load_within(usage) if broker in curves else 0.0 for broker in carried}
+def floor_of(
+    curves: Mapping[str, UsageCurve], carried: Mapping[str, float], usage: float | Mapping[str, float]
+) -> Floor:
+    """The floor for a usage, or one for each broker, with each broker's present load; a broker without a curve is to be
+    emptied."""
+    usages = usage if isinstance(usage, Mapping) else dict.fromkeys(curves, usage)
+    room = {broker: curves[broker].load_within(usages[broker]) if broker in curves else 0.0 for broker in carried}
     excess = {broker: load - room[broker] for broker, load in sorted(carried.items()) if load > room[broker]}
     total, moving = math.fsum(carried.values()), math.fsum(excess.values())
     return Floor(moving, moving / total if total > 0 else 0.0, excess)

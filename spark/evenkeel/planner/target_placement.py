@@ -3,7 +3,7 @@
 Bundles that have to move go first: those without an owner, of a broker that is to be emptied, or placed against the
 rules. Brokers above the target give bundles to brokers that may own them and stay within the target. A saved move may
 cost load that moves beyond the least. That load has a price in moves. The lowest price counts at which the whole plan
-stays within `MOST_OVER_FLOOR`. Where few bundles may leave at all, every placement of them is tried in the end. Brokers
+stays within `MOST_OVER_FLOOR`. Brokers
 that are new or nearly idle then get bundles of the fullest ones, also where no one is above the target. A broker below
 the target never rises above it. So every plan is an improvement, even one that falls short.
 """
@@ -40,14 +40,14 @@ _BUNDLES_LOOKED_AT = 1_000_000
 def desired_placement(
     curves: Mapping[str, Sequence[UsageCurve]],
     bundles: Iterable[OwnedBundle],
-    usage: float,
-    slack: float = 0.0,
+    usage: float | Mapping[str, float],
+    slack: float | Mapping[str, float] = 0.0,
     *,
     idle: Iterable[str] = (),
     even: float = 0.0,
     may_go_together: Callable[[Sequence[DesiredMove]], bool] | None = None,
 ) -> DesiredPlacement:
-    """Return the moves after which no broker's usage is above `usage` (fraction).
+    """Return the moves after which no broker's usage is above `usage` (fraction; of all brokers, or by broker).
 
     `curves`: broker -> by resource, its usage by load. An owner that is not among them is to be emptied. `slack`: a
     broker at most this far above `usage` gives nothing away; no broker is filled above `usage`. `idle`: brokers that
@@ -104,8 +104,11 @@ def _relieved(start: PlacementSearch) -> PlacementSearch:
 
 def place_homeless(search: PlacementSearch) -> None:
     """Place the bundles that must move before all others, the heaviest first."""
-    homeless = search.heaviest_first(search.homeless())
-    search.nowhere = [n for n in homeless if not _sent(search, n) and not _squeezed_in(search, n)]
+    homeless, before = search.heaviest_first(search.homeless()), -1
+    while len(homeless) != before:
+        # Bundles that left may have made room.
+        before, homeless = len(homeless), [n for n in homeless if not _sent(search, n)]
+    search.nowhere = [n for n in homeless if not _squeezed_in(search, n)]
 
 
 def _sent(search: PlacementSearch, n: int) -> bool:

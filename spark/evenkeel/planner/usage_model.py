@@ -15,7 +15,7 @@ of the mean, and not above that of the proportion. Saturated figures enter no fi
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import NamedTuple
 
@@ -146,12 +146,14 @@ class BrokerModel:
     """The line in use for a broker and resource.
 
     `is_used`: the line is the fit; `sums`: the sums of the fit; `is_alike`: its slope is that of all brokers.
+    `reported`: the usage by the broker's own reports, where that is too little to be believed.
     """
 
     line: UsageLine
     is_used: bool
     sums: UsageSums
     is_alike: bool = False
+    reported: float | None = None
 
 
 def load_of(figures: BundleFigures, resource: str, message_bytes: float) -> float:
@@ -168,8 +170,7 @@ def models_of(
 
     `usages` may lack brokers: those count like the others. Without any load, or any usage, all brokers are flat.
     """
-    busy = sorted(load for load in loads.values() if load > 0)
-    middle = busy[len(busy) // 2] if busy else 0.0
+    middle = _middle(loads.values())
     seen = {
         broker: point
         for broker, load in loads.items()
@@ -203,6 +204,46 @@ def models_of(
                 UsageLine(max(0.0, usages.get(broker, 0.0) - usual * load), usual), False, kept
             )
     return models
+
+
+TRUSTED = 0.9
+"""A broker's usage per load is at least this part of the usual one, unless its network shows a larger machine."""
+STRAIGHT = 0.6
+"""Usage per load falls with load, but not below this part."""
+
+
+def with_least_usage(
+    models: Mapping[str, BrokerModel], loads: Mapping[str, float], sizes: Mapping[str, float]
+) -> dict[str, BrokerModel]:
+    """Return the models of one resource, with more usage for brokers that report too little for their load (byte/s).
+
+    `sizes`: broker -> network usage per byte as a part of the usual one, where it is known: a larger machine has less.
+    Brokers on one line report alike.
+    """
+    shares = {b: model.line.usage(loads[b]) / loads[b] for b, model in models.items() if loads[b] > 0}
+    busy = _middle(loads.values())
+    usual = TRUSTED * _middle(share for broker, share in shares.items() if loads[broker] >= NEARLY_IDLE * busy)
+    found = dict(models)
+    for broker, share in shares.items():
+        load, slope = loads[broker], usual * min(1.0, sizes.get(broker, 1.0))
+        least = slope * (STRAIGHT + (1.0 - STRAIGHT) * min(1.0, load / busy))
+        if share < least and not models[broker].is_alike:
+            line = UsageLine((least - slope) * load, slope)
+            found[broker] = replace(models[broker], line=line, reported=share * load)
+    return found
+
+
+def sizes_of(usages: Mapping[str, float], loads: Mapping[str, float]) -> dict[str, float]:
+    """Broker -> its usage per byte/s of a network as a part of the usual one."""
+    shares = {broker: usage / loads[broker] for broker, usage in usages.items() if usage > 0 and loads[broker] > 0}
+    usual = _middle(shares.values())
+    return {broker: share / usual for broker, share in shares.items()}
+
+
+def _middle(values: Iterable[float]) -> float:
+    """The middle one of the values above 0, of two the larger; 0 without any."""
+    every = sorted(value for value in values if value > 0)
+    return every[len(every) // 2] if every else 0.0
 
 
 def _seen(

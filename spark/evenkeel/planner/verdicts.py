@@ -22,7 +22,7 @@ from evenkeel.planner.plan import PlannerPlan
 from evenkeel.planner.reconciler import FROM_BROKER, MOVED_TRAFFIC, PER_CYCLE, TO_BROKER, PlannedStep, loads_after
 from evenkeel.planner.target import fewest_moves
 from evenkeel.planner.usage_model import load_of
-from evenkeel.planner.view import OWN_NAMESPACE, PlannerBundle, PlannerView
+from evenkeel.planner.view import ANTI_AFFINITY, ISOLATION, OWN_NAMESPACE, PlannerBundle, PlannerView
 from evenkeel.planner.wanted_splits import ASKED_AGAIN_AFTER, FEWEST_TOPICS
 from evenkeel.settings import Settings
 
@@ -67,6 +67,7 @@ def _cluster_words(row: Considered) -> dict[str, str]:
         "steps": plural(row.numbers.get("steps", 0.0), "move"),
         "stop": number(row, "stop", "fraction"),
         "floor": number(row, "floor_load", "fraction"),
+        "after": number(row, "busiest_after", "fraction"),
     }
 
 
@@ -77,8 +78,9 @@ def _stopped(words: str) -> Sentence:
 ACTS = Rule(
     "kept",
     "acts",
-    _cluster("it is to come down to {stop} by {steps} (due now: {due}); at least {floor} of the load has to move"),
+    _cluster("{steps} (due now: {due}) are to bring it to {after}; at least {floor} of the load has to move"),
 )
+MENDS = Rule("kept", "mends", _cluster("{steps} (due now: {due}) are to mend what breaks a rule, and nothing else"))
 WITHIN_BAND = Rule("kept", "within_band", _cluster("nothing is to be moved"))
 SEEN_ONCE = Rule("kept", "seen_once", _cluster("{steps} would be due, and wait for a second settled cycle"))
 FIRST_LOOK = Rule(
@@ -105,6 +107,7 @@ OF_CLUSTER = by_name(
     "rules",
     *(
         ACTS,
+        MENDS,
         WITHIN_BAND,
         SEEN_ONCE,
         FIRST_LOOK,
@@ -153,7 +156,15 @@ def _moves(words: str) -> Sentence:
     )
 
 
+def _mends(words: str) -> Sentence:
+    return lambda row: f"{row.subject} is to go from {row.broker} to {destination_of(row)} first: {words}."
+
+
 DUE = Rule("unload", "due", _moves("due now"))
+MENDED = {
+    ISOLATION: Rule("unload", "mends_isolation", _mends("no isolation policy lets it be where it is")),
+    ANTI_AFFINITY: Rule("unload", "mends_anti_affinity", _mends("too much of its anti-affinity group is where it is")),
+}
 PLACED = Rule(
     "placed", "placed", lambda row: f"{row.subject} has no owner and goes to {destination_of(row)}, by the target."
 )
@@ -165,7 +176,6 @@ _BINDS = {
     "group_moves_once": ("group_moves_once", "not now, since of its anti-affinity group one bundle moves at a time"),
     "no_room_yet": ("no_room_yet", "not now, since that broker has room for it only once others have left"),
     "split_now": ("waits_for_split", "once the parts of a bundle that is split now have settled"),
-    "split_next": ("waits_for_next_split", "once it is decided on the split of a bundle of the same broker"),
     "seen_once": ("waits_for_second_cycle", "once a second settled cycle shows the same"),
     "first_look": ("waits_for_second_look", "once the load was seen a second time"),
     "settling": ("waits_for_settled_figures", "once the figures of all brokers have settled"),
@@ -240,13 +250,14 @@ def verdicts(
     every = [_of_cluster(view, plan, figures)]
     every += _of_brokers(view, plan, figures)
     every += map(PlannerVerdict, apart)
-    every += _of_steps(plan, figures)
+    every += _of_steps(view, plan, figures)
     every += _of_others(view, plan, figures)
     return every
 
 
 def _of_cluster(view: PlannerView, plan: PlannerPlan, figures: PlannerFigures) -> PlannerVerdict:
-    busiest = max(sorted(figures.usage), key=lambda broker: figures.usage[broker])
+    busiest = figures.fullest
+    levels = figures.levels[busiest]
     due = plan.due
     excess = figures.floor.excess
     usages = {broker: [0.0] for broker in excess}
@@ -258,16 +269,16 @@ def _of_cluster(view: PlannerView, plan: PlannerPlan, figures: PlannerFigures) -
         busiest,
         setting=ACT_KEY,
         measured=figures.usage[busiest] / figures.even if figures.even > 0 else None,
-        threshold=figures.act / figures.even if figures.even > 0 else None,
+        threshold=levels.act / figures.even if figures.even > 0 else None,
         unit="",
         numbers={
             "even": figures.even,
-            "act": figures.act,
-            "at_once": figures.at_once,
-            "stop": figures.stop,
+            "act": levels.act,
+            "at_once": levels.at_once,
+            "stop": levels.stop,
             "busiest": figures.usage[busiest],
-            "busiest_after": max(_after(plan, figures, only_due=False).values()),
-            "busiest_after_due": max(_after(plan, figures, only_due=True).values()),
+            "busiest_after": _after(plan, figures, only_due=False)[busiest],
+            "busiest_after_due": _after(plan, figures, only_due=True)[busiest],
             "floor_load": figures.floor.share,
             "floor_moves": float(fewest_moves(excess, usages)),
             "steps": float(sum(step.source is not None for step in plan.steps)),
@@ -302,10 +313,10 @@ def _of_brokers(view: PlannerView, plan: PlannerPlan, figures: PlannerFigures) -
         rule = STAYS
         if broker in gives:
             rule = GIVES
-        elif broker in plan.over:
-            rule = STAYS_ABOVE
         elif broker in gets:
             rule = RECEIVES
+        elif broker in plan.over:
+            rule = STAYS_ABOVE
         numbers = {
             "usage": figures.usage[broker],
             "usage_after": after[broker],
@@ -317,16 +328,17 @@ def _of_brokers(view: PlannerView, plan: PlannerPlan, figures: PlannerFigures) -
                 broker,
                 setting=ACT_KEY,
                 measured=figures.usage[broker] / figures.even if figures.even > 0 else None,
-                threshold=figures.act / figures.even if figures.even > 0 else None,
+                threshold=figures.levels[broker].act / figures.even if figures.even > 0 else None,
                 numbers=numbers,
             ),
             basis=_basis(figures, broker),
         )
 
 
-def _of_steps(plan: PlannerPlan, figures: PlannerFigures) -> Iterator[PlannerVerdict]:
+def _of_steps(view: PlannerView, plan: PlannerPlan, figures: PlannerFigures) -> Iterator[PlannerVerdict]:
+    breaches = {bundle.name: bundle.breach for bundle in view.bundles if bundle.breach}
     for position, step in enumerate(plan.steps, start=1):
-        rule = _rule_of(step)
+        rule = _rule_of(step, breaches.get(step.bundle))
         verdict = rule.about_bundle(
             step.bundle,
             step.source,
@@ -345,17 +357,17 @@ def _of_steps(plan: PlannerPlan, figures: PlannerFigures) -> Iterator[PlannerVer
         )
 
 
-def _rule_of(step: PlannedStep) -> Rule:
+def _rule_of(step: PlannedStep, breach: str | None) -> Rule:
     if step.source is None:
         return PLACED
-    return _PLANNED.get(step.bound, _NOTHING_MOVES) if step.bound else DUE
+    return _PLANNED.get(step.bound, _NOTHING_MOVES) if step.bound else MENDED.get(breach or "", DUE)
 
 
 def _of_others(view: PlannerView, plan: PlannerPlan, figures: PlannerFigures) -> Iterator[PlannerVerdict]:
     """Yield the heaviest bundles that stay, of every broker above the level `act`, with why; and all to be split."""
     moving = {step.bundle for step in plan.steps}
     candidates: dict[str, list[tuple[float, PlannerBundle]]] = {
-        broker: [] for broker, usage in figures.usage.items() if usage > figures.act
+        broker: [] for broker, usage in figures.usage.items() if usage > figures.levels[broker].act
     }
     split: list[tuple[float, PlannerBundle]] = []
     for bundle in view.bundles:
@@ -382,7 +394,7 @@ def _of_other(
     """Return the verdict on a bundle that stays; `alone`: the usage of the best broker with only this bundle."""
     wanted, known = plan.wanted.get(bundle.name), plan.memory.splits.get(bundle.name)
     numbers = {"gain": gain} | ({} if alone is None else {"alone": alone})
-    is_too_hot = alone is not None and alone > figures.spread and bundle.topics >= FEWEST_TOPICS
+    is_too_hot = AloneOnBest(figures).is_too_hot(bundle) and bundle.topics >= FEWEST_TOPICS
     rule = SPLIT_FIRST if is_too_hot else HELD.get(bundle.held or "", NOT_CHOSEN)
     if wanted is not None:
         rule = STUCK if wanted.is_stuck else SPLIT_FIRST
@@ -413,4 +425,5 @@ def _basis(figures: PlannerFigures, broker: str) -> str:
     if broker not in figures.usage:
         return "traffic"
     busiest = max(figures.resources, key=lambda r: figures.models[r][broker].line.usage(figures.loads[r][broker]))
-    return "usage" if figures.models[busiest][broker].is_used else "traffic"
+    model = figures.models[busiest][broker]
+    return "usage" if model.is_used and model.reported is None else "traffic"

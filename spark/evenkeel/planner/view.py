@@ -11,6 +11,8 @@ NETWORK = {"bandwidth_in": "bytes_in", "bandwidth_out": "bytes_out"}
 """Resources that carry bytes of one direction, with the figure of a bundle that loads them."""
 OWN_NAMESPACE = "brokers_own_namespace"
 """Rule that holds a bundle which belongs to its broker; a stored name."""
+ISOLATION, ANTI_AFFINITY = "isolation", "anti_affinity"
+"""Rules that a bundle may break where it is."""
 UNSETTLED_PART = 0.1
 """If more than this part of the brokers has unsettled figures, nothing is moved; else moves without these brokers
 are."""
@@ -57,11 +59,13 @@ class BundleFigures:
 class PlannerBundle:
     """A bundle with its latest figures and their short-term `average`.
 
-    `owner`: None without one. `brokers`: the brokers that may have it, not necessarily its owner. `left`: the brokers
-    that it left within the return window, `left_today`: within the day. `held`: the rule that keeps it where it is,
-    None if it may leave. `group`: its anti-affinity group, of which one bundle moves at a time. `part`: 0, or the
-    number of a part that a split of this cycle makes. A part cannot move before the next cycle, and its load is still
-    on `carried_by`. `children`: of a bundle that is split in this cycle, if nothing is predicted of its parts.
+    `owner`: None without one. `brokers`: the brokers that may have it, not necessarily its owner. `allowed`: of one in
+    an anti-affinity group also those that the group leaves out; else empty. `breach`: the rule that it breaks
+    where it is, None without one. `left`: the brokers that it left within the return window, `left_today`: within the
+    day. `held`: the rule that keeps it where it is, None if it may leave. `group`: its anti-affinity group, of which
+    one bundle moves at a time. `part`: 0, or the number of a part that a split of this cycle makes. A part cannot move
+    before the next cycle, and its load is still on `carried_by`. `children`: of a bundle that is split in this cycle,
+    if nothing is predicted of its parts.
     """
 
     name: str
@@ -71,6 +75,8 @@ class PlannerBundle:
     sessions: float = 0.0
     topics: int = 0
     brokers: frozenset[str] = frozenset()
+    allowed: frozenset[str] = frozenset()
+    breach: str | None = None
     left: frozenset[str] = frozenset()
     left_today: frozenset[str] = frozenset()
     held: str | None = None

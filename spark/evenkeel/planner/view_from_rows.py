@@ -25,7 +25,16 @@ from evenkeel.model.past_commands import Act, Settling, unsettled_brokers, unset
 from evenkeel.planner.allowed_moves import Held, Places, moves_of
 from evenkeel.planner.memory import part_name
 from evenkeel.planner.verdicts import EMPTIED, SILENT
-from evenkeel.planner.view import DAY, OWN_NAMESPACE, BundleFigures, PlannerBroker, PlannerBundle, PlannerView, Spent
+from evenkeel.planner.view import (
+    ANTI_AFFINITY,
+    DAY,
+    OWN_NAMESPACE,
+    BundleFigures,
+    PlannerBroker,
+    PlannerBundle,
+    PlannerView,
+    Spent,
+)
 from evenkeel.settings import Settings
 from evenkeel.settings.parsing import is_within
 
@@ -93,9 +102,10 @@ def view_of(rows: Rows, settings: Settings) -> tuple[PlannerView, list[Considere
         stopped=_stopped(cycle, len(brokers), len(silent)),
         traffic=traffic,
         moved=frozenset(
-            (act.cycle_at, act.from_broker)
+            (act.cycle_at, broker)
             for act in cycle.acts
-            if act.kind == "unload" and act.outcome == "done" and act.from_broker is not None
+            for broker in (act.from_broker, act.destination)
+            if act.kind == "unload" and act.outcome == "done" and broker is not None
         ),
         usage_settles_minutes=2.0 * settings.loadBalancerHostUsageCheckIntervalMinutes,
         refused_splits=frozenset(
@@ -185,6 +195,7 @@ def _bundles(cycle: _Cycle, taking: Iterable[str]) -> tuple[list[PlannerBundle],
     too_heavy = _too_heavy(whole, settings)
     children = {row["subject"]: row for row in rows["split_decisions"] if row["outcome"] == "split" and row["children"]}
     bundles: list[PlannerBundle] = []
+    broken: dict[str, list[tuple[int, float, str]]] = {}
     for row, latest in sorted(loads, key=lambda load: str(load[0]["bundle"])):
         bundle, owner = row["bundle"], row["owner"]
         is_lost = owner is None and row["ownership"] == "unowned" and row["last_owner"] is not None
@@ -198,13 +209,14 @@ def _bundles(cycle: _Cycle, taking: Iterable[str]) -> tuple[list[PlannerBundle],
         why = (None if is_foretold else why) or ("bundle_too_heavy" if traffic[bundle] > too_heavy else None)
         if is_lost and (why == OWN_NAMESPACE or group is not None):
             continue
-        may_go = places.of(bundle)
+        may_go = places.of(bundle, owner if owner in receivers else None)
+        breach, by = places.breach(bundle, owner, may_go) if owner in receivers and may_go else (None, 0)
         if owner in leaving:
             why = why or "wished"
         elif owner is not None and why is None:
-            if len(may_go) <= (owner in may_go):
+            if len(places.allowed(bundle) - {owner}) == 0:
                 why = "no_other_broker"
-            elif group is not None and not places.may_leave(bundle, owner):
+            elif not may_go:
                 why = "anti_affinity_even"
         past = moves.get(bundle, ())
         one = PlannerBundle(
@@ -215,13 +227,22 @@ def _bundles(cycle: _Cycle, taking: Iterable[str]) -> tuple[list[PlannerBundle],
             float((row["consumers"] or 0) + (row["producers"] or 0)),
             row["topics"] or 0,
             may_go,
+            frozenset() if group is None else places.allowed(bundle),
+            breach,
             frozenset(broker for broker, moved_at in past if at - moved_at < window),
             frozenset(broker for broker, moved_at in past if at - moved_at < DAY),
             why,
             group,
             children=tuple(split["children"]) if split else (),
         )
+        if breach == ANTI_AFFINITY and why is None and group is not None:
+            broken.setdefault(group, []).append((-by, latest.traffic, bundle))
         bundles += _parts_of(one, split, shares) if split and is_foretold else [one]
+    # One bundle of a group moves at a time.
+    first = {min(breaches)[-1] for breaches in broken.values()}
+    bundles = [
+        replace(one, breach=None) if one.breach == ANTI_AFFINITY and one.name not in first else one for one in bundles
+    ]
     return bundles, _spent(_granted(wished, drain), traffic), whole
 
 

@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from evenkeel.model.bundles import is_heartbeat_or_sla, is_system, namespace_of
-from evenkeel.planner.figures import ALWAYS_HELD, PlannerFigures
+from evenkeel.planner.figures import ALWAYS_HELD, AloneOnBest, PlannerFigures
 from evenkeel.planner.memory import WantedSplit
 from evenkeel.planner.reconciler import PlannedStep, loads_after
 from evenkeel.planner.view import PlannerBundle, PlannerView
@@ -56,44 +56,20 @@ def too_hot(
     If a bundle is split in this cycle and nothing is predicted of its parts, all its children are requested: the hot
     one is not known yet. `before`: the earlier requests, which stay until the bundle's figures have settled.
     """
-    if not settings.evenkeelSplitEnabled or figures.band <= 0:
+    if not settings.evenkeelSplitEnabled or figures.even <= 0:
         return {}
-    rooms = _BandRooms(figures)
+    on_best = AloneOnBest(figures)
     wishes = {
         bundle.name: before[bundle.name]
         for bundle in view.bundles
         if bundle.held == "unsettled" and bundle.name in before
     }
     for bundle in view.bundles:
-        if rooms.may_be_short(bundle) and _may_be_split(bundle, figures):
+        if on_best.may_be_hot(bundle) and _may_be_split(bundle, figures):
             wanted = _on_best(bundle, view.at, figures)
             if wanted is not None:
                 wishes |= dict.fromkeys(bundle.children or (bundle.name,), wanted)
     return wishes
-
-
-class _BandRooms:
-    """Room within the band of brokers without any bundle; for most bundles one look shows that they fit."""
-
-    def __init__(self, figures: PlannerFigures) -> None:
-        self._figures = figures
-        self._of_broker = {
-            broker: tuple(figures.models[r][broker].line.load_within(figures.band) for r in figures.resources)
-            for broker in sorted(figures.usage)
-        }
-        self._least = tuple(map(min, zip(*self._of_broker.values(), strict=True)))
-        self._of_brokers: dict[frozenset[str], list[tuple[float, ...]]] = {}
-
-    def may_be_short(self, bundle: PlannerBundle) -> bool:
-        """Return True if no broker that may have the bundle has room for it."""
-        loads = [self._figures.load(bundle, r) for r in self._figures.resources]
-        if all(load <= room for load, room in zip(loads, self._least, strict=True)):
-            return False
-        if bundle.brokers not in self._of_brokers:
-            brokers = (self._of_broker[broker] for broker in bundle.brokers if broker in self._of_broker)
-            self._of_brokers[bundle.brokers] = sorted(brokers, reverse=True)
-        rooms = self._of_brokers[bundle.brokers]
-        return not any(all(load <= room for load, room in zip(loads, brokers, strict=True)) for brokers in rooms)
 
 
 def stuck(
@@ -103,10 +79,10 @@ def stuck(
 
     `loads`: with the possible steps taken. `moving`: bundles with such a step.
     """
-    if not settings.evenkeelSplitEnabled or figures.band <= 0:
+    if not settings.evenkeelSplitEnabled or figures.even <= 0:
         return {}
     bundles_of: dict[str, list[PlannerBundle]] = {
-        broker: [] for broker in figures.usage if figures.usage_at(broker, loads[broker]) > figures.act
+        broker: [] for broker in figures.usage if figures.usage_at(broker, loads[broker]) > figures.levels[broker].act
     }
     for bundle in view.bundles:
         if bundle.owner in bundles_of and bundle.name not in moving:
@@ -124,7 +100,7 @@ def _stuck_on(
 ) -> dict[str, WantedSplit]:
     """The heaviest bundles of a broker, until half of each would bring it down."""
     taken = {bundle.name: _taken(bundle, figures, loads[broker]) for bundle in bundles}
-    excess = figures.usage_at(broker, loads[broker]) - figures.stop
+    excess = figures.usage_at(broker, loads[broker]) - figures.levels[broker].stop
     wishes: dict[str, WantedSplit] = {}
     for bundle in sorted(bundles, key=lambda bundle: (-taken[bundle.name], bundle.name)):
         if 0.5 * sum(taken[name] for name in wishes) >= excess or taken[bundle.name] < FAIR_PART * excess:
@@ -230,7 +206,7 @@ class _PartRooms:
 
     def _room(self, broker: str, loads: Mapping[str, float], carried: Mapping[str, float]) -> float:
         """Return which fraction of a bundle a broker with this load has room for, up to the level `spread`."""
-        return _least_room(broker, loads, carried, self._figures, self._figures.spread)[0]
+        return _least_room(broker, loads, carried, self._figures, self._figures.open_levels[broker].stop)[0]
 
 
 def remembered(
@@ -270,16 +246,19 @@ def _may_be_split(bundle: PlannerBundle, figures: PlannerFigures) -> bool:
 def _on_best(bundle: PlannerBundle, at: datetime, figures: PlannerFigures) -> WantedSplit | None:
     """The bundle alone on the broker that it makes least busy, where even that is above the band."""
     loads = {r: figures.load(bundle, r) for r in figures.resources}
-    best: tuple[float, float, str] | None = None
+    best: tuple[float, float, str, float] | None = None
     for broker in sorted(bundle.brokers & figures.usage.keys()):
         lines = {r: figures.models[r][broker].line for r in figures.resources}
         alone, resource = max((lines[r].usage(loads[r]), r) for r in figures.resources)
+        band = figures.open_levels[broker].act
         if best is None or alone < best[0]:
-            best = alone, lines[resource].load_within(figures.band), resource
-    if best is None or best[0] <= figures.band:
+            best = alone, lines[resource].load_within(band), resource, band
+        if alone <= band:
+            return None
+    if best is None:
         return None
-    alone, room, resource = best
-    return WantedSplit(at, resource, room, alone, figures.band)
+    alone, room, resource, band = best
+    return WantedSplit(at, resource, room, alone, band)
 
 
 def _taken(bundle: PlannerBundle, figures: PlannerFigures, loads: Mapping[str, float]) -> float:
@@ -299,7 +278,8 @@ def _with_room_for_part(
     if bundle.held != "bundle_too_heavy" and any(part >= 1.0 for part, _, _ in rooms):
         return None
     part, resource, room = max(rooms, default=(0.0, "", 0.0))
-    return WantedSplit(at, resource, room, usage, figures.stop, is_stuck=True) if part >= SMALLEST_PART else None
+    level = figures.levels[owner].stop
+    return WantedSplit(at, resource, room, usage, level, is_stuck=True) if part >= SMALLEST_PART else None
 
 
 def _rooms(bundle: PlannerBundle, figures: PlannerFigures, loads: Loads) -> Iterator[tuple[float, str, float]]:
@@ -308,7 +288,7 @@ def _rooms(bundle: PlannerBundle, figures: PlannerFigures, loads: Loads) -> Iter
     if not bundle_loads:
         return
     for broker in sorted((bundle.brokers - {bundle.owner or ""} - bundle.left_today) & figures.usage.keys()):
-        yield _least_room(broker, bundle_loads, loads[broker], figures, figures.stop)
+        yield _least_room(broker, bundle_loads, loads[broker], figures, figures.levels[broker].stop)
 
 
 def _least_room(

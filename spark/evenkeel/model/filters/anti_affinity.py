@@ -104,6 +104,24 @@ class AntiAffinity:
             return True
         return any(count != least for count in served.values())
 
+    def more_at(self, namespace: str, broker: str, other: str) -> int:
+        """Return how many more of the group the broker's domain has than the other's; brokers of one domain compare
+        what they have themselves."""
+        counts = self.counts(namespace) or {}
+        homes = [self._domains.get(name, DEFAULT_DOMAIN) for name in (broker, other)]
+        if homes[0] == homes[1]:
+            return counts.get(broker, 0) - counts.get(other, 0)
+        totals = dict.fromkeys(homes, 0)
+        for name, count in counts.items():
+            home = self._domains.get(name, DEFAULT_DOMAIN)
+            if home in totals:
+                totals[home] += count
+        return totals[homes[0]] - totals[homes[1]]
+
+    def is_last(self, bundle: str, broker: str) -> bool:
+        """Return True if the broker counts for the group once less without the bundle."""
+        return self._counts_bundles or self._ownership.bundles_of(namespace_of(bundle), broker) == 1
+
     def _in_least_domains(self, candidates: tuple[str, ...], counts: Mapping[str, int]) -> set[str]:
         homes = list(map(self._domains.get, candidates, repeat(DEFAULT_DOMAIN)))
         totals = dict.fromkeys(homes, 0)
