@@ -49,7 +49,7 @@ def first() -> list[ClusterBuilder]:
     odd = cluster("odd", brokers=2).namespace("t/ok").namespace("t/bad")
     odd.topic("persistent://t/ok/a", msg_rate_in=7.0)
     odd.topic("persistent://t/bad/a", msg_rate_in=7.0).topic("persistent://t/bad/nan", msg_rate_in=math.nan)
-    odd.broker("b2:8080", cpu_usage=math.nan).settings(evenkeelMissingBrokersToleratedPercent=50.0)
+    odd.broker("b2:8080", report_at=NOON - timedelta(days=2)).settings(evenkeelMissingBrokersToleratedPercent=50.0)
     heart = "pulsar/b1:8080"
     odd.bundle(single(heart), "b1:8080", is_owned=True, is_reported=True)
     odd.topic(f"persistent://{heart}/healthcheck", broker="b1:8080", bundle_range=FULL)

@@ -151,8 +151,12 @@ def test_a_task_that_was_marked_as_done_has_answered_nothing(
 
 
 def test_an_answer_to_another_plan_of_the_same_run_is_none_to_this_one(published: list[Handover]) -> None:
+    ti = asking(run_id=APPROVAL, task_id="approve")
+    other = sealed(json.dumps({"plan_id": "b" * 64}), Origin(ti.dag_id, ti.run_id, ti.task_id))
     with pytest.raises(AirflowFailException, match="the answer is to the plan bbbbbbbbbbbb, not to aaaaaaaaaaaa"):
-        steps.carry_out(None, PARAMS, answer("Approve", plan_id="b" * 64), asking())  # type: ignore[arg-type]
+        steps.carry_out(None, PARAMS, other, asking())  # type: ignore[arg-type]
+    with pytest.raises(AirflowFailException, match="has no plan bbbbbbbbbbbb of east that waits for an approval"):
+        answer("Approve", plan_id="b" * 64)
     assert published == []
 
 

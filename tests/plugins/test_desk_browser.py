@@ -93,7 +93,7 @@ def test_by_keyboard_the_content_is_a_key_away_and_a_slash_narrows_the_list(brow
         page.keyboard.press("/")
         page.keyboard.type("quarantined")
         assert page.locator(".clusters tbody tr:visible").count() == 1
-        assert page.locator("#filtered").inner_text() == "1 of 22"
+        assert page.locator("#filtered").inner_text() == "1 of 23"
 
 
 def test_a_page_renews_itself_and_keeps_what_was_narrowed(browser: Browser, tmp_path: Path) -> None:

@@ -139,7 +139,6 @@ def test_single_bad_records_are_rejected_with_rule_place_reason_and_record(check
         ("topics_have_a_namespace", "topic persistent://acme/gone/stray on broker b2:8080"),
         ("topics_have_a_namespace", "topic persistent://acme/gone/<b>'stray'</b> on broker b2:8080"),
         ("reports_are_fresh", "broker b3:8080"),
-        ("cpu_usage_is_a_figure", "broker b3:8080"),
         *(("owners_are_known", f"bundle {bundle} on broker {STRANGER}") for bundle in dirty().bundles()[:2]),
     }
     for row in found.values():

@@ -195,7 +195,7 @@ MUCH_BETTER = 0.9
 """A bundle that is too hot for every broker goes to a broker where it causes at most this part of the usage."""
 
 
-class Home(NamedTuple):
+class HotPlace(NamedTuple):
     """The broker that is left to a bundle that is too hot for every broker, and its usage with the bundle `alone`."""
 
     broker: str
@@ -205,10 +205,10 @@ class Home(NamedTuple):
 
 def _homes(
     figures: PlannerFigures, bundles: Iterable[PlannerBundle], known: Collection[str], settings: Settings
-) -> dict[str, Home]:
+) -> dict[str, HotPlace]:
     """Return the bundles that alone bring every allowed broker above its level, each with the broker that is left to
     it: its owner, or one where it is much better off. One that cannot be split lifts no other broker's level."""
-    alone, homes = AloneOnBest(figures), dict[str, Home]()
+    alone, homes = AloneOnBest(figures), dict[str, HotPlace]()
     for bundle in bundles:
         owner = bundle.owner or ""
         if bundle.name in known or bundle.held in STAYS or not alone.may_be_hot(bundle):
@@ -221,7 +221,7 @@ def _homes(
         best = min(usages, key=lambda broker: (usages[broker], broker))
         home = owner if usages.get(owner, math.inf) * MUCH_BETTER <= usages[best] else best
         is_splittable = settings.evenkeelSplitEnabled and bundle.topics > 1
-        homes[bundle.name] = Home(home, usages[home], is_splittable)
+        homes[bundle.name] = HotPlace(home, usages[home], is_splittable)
     return homes
 
 
@@ -390,7 +390,7 @@ class SeenLoads:
             latest_part=self.latest_part,
             is_by_traffic=is_by_traffic,
         )
-        homes: dict[str, Home] = {}
+        homes: dict[str, HotPlace] = {}
         while hot := _homes(figures, self._view.bundles, homes, self._settings):
             homes |= hot
             figures = replace(figures, levels=self._levels(lines, homes))
@@ -407,7 +407,7 @@ class SeenLoads:
                 sizes[broker] = max(size, sizes.get(broker, 0.0))
         return sizes
 
-    def _levels(self, lines: Mapping[str, Mapping[str, UsageLine]], homes: Mapping[str, Home]) -> dict[str, Levels]:
+    def _levels(self, lines: Mapping[str, Mapping[str, UsageLine]], homes: Mapping[str, HotPlace]) -> dict[str, Levels]:
         """Return the levels of each broker; `homes`: of the bundles that are too hot for every broker."""
         settings, narrower = self._settings, NARROWER if self.latest_part < 1.0 else 1.0
         percents = (
@@ -429,7 +429,7 @@ class SeenLoads:
             found[broker] = Levels(above[0], above[1], least, stop * level.even)
         return found
 
-    def _kinds(self, resource: str, brokers: Collection[str], homes: Mapping[str, Home]) -> tuple[BundleKind, ...]:
+    def _kinds(self, resource: str, brokers: Collection[str], homes: Mapping[str, HotPlace]) -> tuple[BundleKind, ...]:
         def places(bundle: PlannerBundle) -> frozenset[str]:
             owner = bundle.owner or ""
             home = homes.get(bundle.name)
