@@ -15,7 +15,7 @@ from evenkeel.planner import round as planner_round
 from evenkeel.planner.figures import PlannerFigures
 from evenkeel.planner.findings import findings
 from evenkeel.planner.memory import PlannerMemory, Promise
-from evenkeel.planner.plan import PlannerPlan, plan
+from evenkeel.planner.plan import PlannerPlan, fits_nowhere, plan
 from evenkeel.planner.reconciler import loads_after
 from evenkeel.planner.round import memory_of, model_rows, rows_of
 from evenkeel.planner.target import levels_of
@@ -249,3 +249,20 @@ def test_findings_and_sentences_hold_by_the_figures(rows: Tables) -> None:
             assert finding.measured < finding.threshold
     for row in model_rows(found):
         assert row["is_used"] == ("is used" in row["sentence"])
+
+
+def test_a_broker_stays_above_its_level_only_where_no_bundle_with_load_may_leave_and_fits() -> None:
+    view, settings = view_with(uneven()), Settings()
+    figures = planned(view).figures
+    assert figures is not None
+    above = sorted(broker for broker, usage in figures.usage.items() if usage > figures.levels[broker].stop + 0.02)
+    assert above == ["b1"]
+
+    def stay(without_load: bool = False, **changes: Any) -> list[str]:
+        changed = [replace(one, **changes) if one.owner in above else one for one in view.bundles]
+        loads = {r: {name: 0.0 if without_load else load for name, load in of.items()}
+                 for r, of in figures.bundle_loads.items()}  # fmt: skip
+        return fits_nowhere(replace(view, bundles=changed), replace(figures, bundle_loads=loads), (), settings)
+
+    assert stay() == []
+    assert stay(held="frozen") == stay(brokers=frozenset()) == stay(without_load=True) == above
