@@ -67,9 +67,8 @@ class PlannerFigures:
     `models`: resource -> broker -> model; `loads`: resource -> broker -> load (byte/s); `bundle_loads`: resource ->
     bundle -> load (byte/s); `usage`: broker -> the usage of its busiest resource by the models. `evens`: resource ->
     usage of the evenly used cluster; `even`: the highest of them. `levels`: of each broker, `open_levels`: if every
-    bundle could be split.
-    `message_bytes`: bytes that a message counts as. `latest_part`: weight of the latest figures beside
-    averages, 1 if load does not swing.
+    bundle could be split. `message_bytes`: bytes that a message counts as. `latest_part`: weight of the latest figures
+    beside averages, 1 if load does not swing.
     """
 
     resources: Sequence[str]
@@ -146,34 +145,26 @@ class AloneOnBest:
 
     def usage(self, bundle: PlannerBundle) -> float | None:
         """The usage of the best broker that may have the bundle, alone; None where none may."""
-        figures = self._figures
-        loads = {r: figures.load(bundle, r) for r in figures.resources}
-        owner = bundle.owner or ""
-        of_owner = figures.usage_at(owner, loads) if owner in figures.usage else None
-        if of_owner is not None and bundle.held in ALWAYS_HELD:
-            return of_owner
-        busiest = self.on(bundle)
-        of_others = float(busiest.min()) if len(busiest) else None
-        return min((usage for usage in (of_owner, of_others) if usage is not None), default=None)
+        return min(self.usages(bundle).values(), default=None)
 
     def is_too_hot(self, bundle: PlannerBundle) -> bool:
         """Return True if the bundle alone brings every broker that may have it above what others could come to."""
-        levels, owner = self._figures.open_levels, bundle.owner or ""
-        usages = dict(zip(sorted(bundle.brokers & levels.keys()), self.on(bundle).tolist(), strict=True))
-        if owner in levels:
-            of_owner = self._figures.usage_at(
-                owner, {r: self._figures.load(bundle, r) for r in self._figures.resources}
-            )
-            usages = {owner: of_owner} if bundle.held in ALWAYS_HELD else {**usages, owner: of_owner}
+        levels, usages = self._figures.open_levels, self.usages(bundle)
         return bool(usages) and all(usage > levels[broker].even for broker, usage in usages.items())
 
-    def on(self, bundle: PlannerBundle) -> _Floats:
-        """The usage of each broker that may have the bundle, by name, alone."""
+    def usages(self, bundle: PlannerBundle) -> dict[str, float]:
+        """Return the usage of each broker that may have the bundle, alone, and of its owner; of a bundle that is held
+        for good, its owner's only."""
+        figures, owner = self._figures, bundle.owner or ""
+        loads = {r: figures.load(bundle, r) for r in figures.resources}
+        of_owner = {owner: figures.usage_at(owner, loads)} if owner in figures.usage else {}
+        if of_owner and bundle.held in ALWAYS_HELD:
+            return of_owner
         base, slope = self._lines_of(bundle.brokers)
         with np.errstate(over="ignore"):
-            loads = np.array([self._figures.load(bundle, r) for r in self._figures.resources])
-            alone: _Floats = (base + slope * loads).max(axis=1)
-        return alone
+            alone = (base + slope * np.array([*loads.values()])).max(axis=1)
+        places = sorted(bundle.brokers & figures.usage.keys())
+        return dict(zip(places, alone.tolist(), strict=True)) | of_owner
 
     def _lines_of(self, brokers: frozenset[str]) -> tuple[_Floats, _Floats]:
         """Base and slope of the models of these brokers, a row for each broker, a column for each resource."""
@@ -213,9 +204,9 @@ def _homes(
         owner = bundle.owner or ""
         if bundle.name in known or bundle.held in STAYS or not alone.may_be_hot(bundle):
             continue
-        usages = dict(zip(sorted(bundle.brokers & figures.usage.keys()), alone.on(bundle).tolist(), strict=True))
-        if owner in figures.usage and bundle.breach is None:
-            usages[owner] = figures.usage_at(owner, {r: figures.load(bundle, r) for r in figures.resources})
+        usages = alone.usages(bundle)
+        if bundle.breach is not None and owner not in bundle.brokers:
+            usages.pop(owner, None)
         if not usages or any(usage <= figures.levels[broker].stop for broker, usage in usages.items()):
             continue
         best = min(usages, key=lambda broker: (usages[broker], broker))
