@@ -15,6 +15,7 @@ from typing import TypeVar
 from evenkeel.errors import BadRange
 from evenkeel.model.bundles import HIGHEST_HASH, bundle_name, parse_range, validate_boundaries
 from evenkeel.model.topics import is_heartbeat_or_sla
+from evenkeel.settings import Settings
 from evenkeel.validate.facts import ClusterFacts, CrossRule, Row, rule
 from evenkeel.validate.suites import QUARANTINE, REJECT, WARN, Found, listing
 
@@ -204,8 +205,6 @@ def topic_sums_agree(facts: ClusterFacts) -> Found:
 
     Rates move between two requests, and small differences do not matter.
     """
-    percent = facts.settings.evenkeelTopicSumTolerancePercent
-    slack = facts.settings.evenkeelTopicSumToleranceMsgPerSecond
     sums = {
         (bundle_name(row["namespace"], row["bundle_range"]), row["broker"]): (row["msg_rate_in"] or 0.0)
         + (row["msg_rate_out"] or 0.0)
@@ -218,7 +217,7 @@ def topic_sums_agree(facts: ClusterFacts) -> Found:
         for claim in facts.claims
         if claim["broker"] in reporting and claim["msg_rate_in"] is not None and claim["msg_rate_out"] is not None
     }
-    return _compared(own_totals, sums, percent, slack, ("bundles", "topics", "figure"))
+    return _compared(own_totals, sums, facts.settings, ("bundles", "topics", "figure"))
 
 
 def broker_totals_agree(facts: ClusterFacts) -> Found:
@@ -226,8 +225,6 @@ def broker_totals_agree(facts: ClusterFacts) -> Found:
 
     Pulsar decides by the totals (LocalBrokerData.update sums them up from the same figures).
     """
-    percent = facts.settings.evenkeelTopicSumTolerancePercent
-    slack = facts.settings.evenkeelTopicSumToleranceMsgPerSecond
     carried: dict[str, list[float]] = defaultdict(list)
     for claim in facts.claims:
         if claim["msg_rate_in"] is not None and claim["msg_rate_out"] is not None:
@@ -238,24 +235,21 @@ def broker_totals_agree(facts: ClusterFacts) -> Found:
         for row in facts.brokers
         if row["broker"] in carried and row["msg_rate_in"] is not None and row["msg_rate_out"] is not None
     }
-    return _compared(totals, sums, percent, slack, ("brokers", "bundles", "total"))
+    return _compared(totals, sums, facts.settings, ("brokers", "bundles", "total"))
 
 
 _Key = TypeVar("_Key", bound=tuple[str, ...])
 
 
 def _compared(
-    own: Mapping[_Key, float],
-    sums: Mapping[_Key, float],
-    percent: float,
-    slack: float,
-    nouns: tuple[str, str, str],
+    own: Mapping[_Key, float], sums: Mapping[_Key, float], settings: Settings, nouns: tuple[str, str, str]
 ) -> Found:
     """Return the own figures (msg/s) that differ from the sums of their parts by more than both tolerances.
 
     `nouns`: of the wholes, of their parts, and of the own figure.
     """
     wholes, parts, figure = nouns
+    percent, slack = settings.evenkeelTopicSumTolerancePercent, settings.evenkeelTopicSumToleranceMsgPerSecond
     apart = {key: abs(sums.get(key, 0.0) - rate) for key, rate in own.items()}
     odd = [key for key, gap in apart.items() if gap > slack and gap > percent / 100.0 * max(own[key], 0.0)]
     worst, sentence = max(apart.values(), default=None), ""
