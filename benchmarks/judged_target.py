@@ -1,4 +1,4 @@
-"""The lowest usage that a cluster's busiest broker can have: what the judge asks of whoever steers.
+"""The lowest usage that a cluster's busiest broker can have: the judge's target for every variant.
 
 Three bounds hold for every placement:
 

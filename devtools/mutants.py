@@ -137,7 +137,7 @@ class Mutants:
             profile = Profile(subcalls=False, builtins=False)
             begun = time.process_time()
             profile.enable()
-            # The test makes its fixtures anew, so that the functions they call are noted.
+            # Fixtures run again with each test, so that calls in them are noted too.
             is_passed = self.passes(item, None)
             profile.disable()
             if is_passed:

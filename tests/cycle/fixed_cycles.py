@@ -78,7 +78,7 @@ LEFT_OUT = {"command_id", "plan_id", "settings_digest", "cluster"}
 
 
 def decided(number: int) -> list[dict[str, list[Any]]]:
-    """What is decided in two cycles of one cluster, five minutes apart: rows by table, as they are on file."""
+    """Return the decisions of two cycles of one cluster, five minutes apart: rows by table, as they are on file."""
     chance = Random(number)
     shedder = chance.choice([*FITTED])
     kinds = SETTINGS | (OF_EXTENSIBLE if shedder == "TransferShedder" else {})
@@ -208,7 +208,7 @@ def _written(tables: dict[str, Any]) -> dict[str, list[Any]]:
 
 
 def on_file() -> list[Any]:
-    """What is decided, by number of the cluster."""
+    """Return the decisions by number of the cluster."""
     return [json.loads(line) for line in gzip.decompress(EXPECTED.read_bytes()).splitlines()]
 
 

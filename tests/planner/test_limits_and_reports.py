@@ -1,4 +1,4 @@
-"""What stays, breaks a rule, or is reported wrongly, concerns its own broker only; findings about it are true."""
+"""Bundles that stay or break a rule, and false reports, concern their own broker only; findings are true."""
 
 import json
 from collections.abc import Mapping

@@ -249,9 +249,9 @@ def _read_in_full(column: str, values: Sequence[str]) -> Column:
 
 
 APPROVED, WITHOUT_SPLITS, REJECTED = "approved", "approved_without_splits", "rejected"
-NOBODY = "nobody"
-"""Who answered where a question ended without an answer."""
 """The possible answers to a plan: all of it is sent, all but splits and their dependants, nothing."""
+NOBODY = "nobody"
+"""The author of an answer where a question ended without one."""
 
 
 def answer_row(

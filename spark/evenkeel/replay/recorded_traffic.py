@@ -143,7 +143,7 @@ def recorded_scenario(history: History, seen: Sequence[SeenCycle]) -> Scenario:
 def recorded_rows(history: History, seen: Sequence[SeenCycle], limit: float) -> Iterator[Made]:
     """Yield the rows of `replay_cycles` of what happened, in the form of a variant of a closed loop.
 
-    A move is a change of a bundle's owner since the cycle before, whoever caused it; `limit` as in `ModelSteering`.
+    A move is any change of a bundle's owner since the cycle before. `limit` is that of `ModelSteering`.
     """
     former, before = FormerOwners(), seen[0]
     for attempt, cycle in zip(history.cycles, seen, strict=True):
