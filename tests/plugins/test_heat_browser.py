@@ -385,6 +385,21 @@ def test_a_tap_that_shakes_shows_why_on_a_phone(browser: Browser, desk: str) -> 
         assert page.locator("#tip").is_hidden()
 
 
+def _scrolled_to_the_top(page: Page) -> None:
+    """Scroll up, and wait until the page rests: a scroll that is still under way would close the next tip."""
+    page.evaluate(
+        """() => new Promise((rests) => {
+            let frames = 0;
+            const look = () => {
+                frames = scrollY === 0 ? frames + 1 : 0;
+                if (scrollY) scrollTo(0, 0);
+                if (frames > 10) rests(); else requestAnimationFrame(look);
+            };
+            look();
+        })"""
+    )
+
+
 def test_a_tip_closes_by_escape_and_when_the_page_moves(browser: Browser, desk: str) -> None:
     with seen(browser, f"{desk}heat") as page:
         box = page.locator("#field").bounding_box()
@@ -393,7 +408,7 @@ def test_a_tip_closes_by_escape_and_when_the_page_moves(browser: Browser, desk: 
             lambda: page.keyboard.press("Escape"), lambda: page.mouse.wheel(0, 200),
             lambda: page.locator("[data-zoom=in]").focus() or page.keyboard.press("Enter"),
         )):  # fmt: skip
-            page.evaluate("scrollTo(0, 0)")
+            _scrolled_to_the_top(page)
             page.mouse.move(box["x"] + box["width"] / 2 + 3 * step, box["y"] + 120)
             page.wait_for_selector("#tip:visible")
             close()
