@@ -104,7 +104,8 @@ def decided(number: int) -> list[dict[str, list[Any]]]:
         observed = _observed(chance, brokers, owners, at, shedder == "TransferShedder")
         made = whole.decide({**observed, "cluster_policies": policies}, moment, state)
         state = list(made.rows[whole.STATE])
-        found.append(_written({**made.rows, "plan": [made.plan.figures], "outcomes": made.plan.harm}))
+        rows_made = {table: own for table, own in made.rows.items() if table not in PLANNER_TABLES}
+        found.append(written({**rows_made, "plan": [made.plan.figures], "outcomes": made.plan.harm}))
     return found
 
 
@@ -188,7 +189,7 @@ def _policies(chance: Random, brokers: list[str]) -> dict[str, Any]:
             "brokers": brokers, "manager": "modular"}  # fmt: skip
 
 
-def _written(tables: dict[str, Any]) -> dict[str, list[Any]]:
+def written(tables: dict[str, Any]) -> dict[str, list[Any]]:
     """Rows without what is not known and what is left out; figures to twelve digits."""
 
     def plain(value: Any) -> Any:
@@ -201,9 +202,7 @@ def _written(tables: dict[str, Any]) -> dict[str, list[Any]]:
         )
 
     return {
-        table: sorted((plain(row) for row in found), key=json.dumps)
-        for table, found in sorted(tables.items())
-        if found and table not in PLANNER_TABLES
+        table: sorted((plain(row) for row in found), key=json.dumps) for table, found in sorted(tables.items()) if found
     }
 
 
