@@ -195,8 +195,9 @@ class JudgedScenario:
         found = {}
         for resource, loads in self.traffic.loads(factors).items():
             curves = {broker: self.machines[broker].curves()[resource] for broker in alive}
-            own = [BundleKind(b, math.fsum(loads[numbers]), float(max(loads[numbers]))) for b, numbers in kinds.items()]
-            found[resource] = target_of(curves, own)
+            own = [BundleKind(brokers, math.fsum(loads[numbers])) for brokers, numbers in kinds.items()]
+            whole = [(brokers, float(max(loads[numbers]))) for brokers, numbers in kinds.items()]
+            found[resource] = target_of(curves, own, whole)
         return found
 
 

@@ -41,12 +41,20 @@ class Target:
     nowhere: float = 0.0
 
 
-def target_of(curves: Mapping[str, UsageCurve], kinds: Iterable[BundleKind], margin: float = MARGIN) -> Target:
-    """Return the target for these brokers and bundles; brokers that may receive nothing are not among the curves."""
-    placed = [BundleKind(kind.brokers & curves.keys(), kind.load, kind.heaviest) for kind in kinds]
+def target_of(
+    curves: Mapping[str, UsageCurve],
+    kinds: Iterable[BundleKind],
+    whole: Iterable[tuple[frozenset[str], float]] = (),
+    margin: float = MARGIN,
+) -> Target:
+    """Return the target for these brokers and bundles; brokers that may receive nothing are not among the curves.
+
+    `whole`: bundles that cannot be split, as (brokers that may own it, load).
+    """
+    placed = [BundleKind(kind.brokers & curves.keys(), kind.load) for kind in kinds]
     placeable = [kind for kind in placed if kind.brokers]
     even = even_usage(curves.values(), math.fsum(kind.load for kind in placeable))
-    ruled, atomic = ruled_usage(curves, placeable), atomic_usage(curves, placeable)
+    ruled, atomic = ruled_usage(curves, placeable), atomic_usage(curves, whole)
     usage = max(margin * even, margin * ruled, atomic)
     bound: Literal["margin", "rules", "bundle"] = "margin"
     if usage > margin * even:
@@ -62,11 +70,10 @@ def target_of(curves: Mapping[str, UsageCurve], kinds: Iterable[BundleKind], mar
     )
 
 
-def atomic_usage(curves: Mapping[str, UsageCurve], kinds: Iterable[BundleKind]) -> float:
-    """The usage that the worst of the heaviest bundles causes on the best broker it may go to, alone."""
-    return max(
-        (min(curves[b].usage(kind.heaviest) for b in kind.brokers) for kind in kinds if kind.heaviest), default=0.0
-    )
+def atomic_usage(curves: Mapping[str, UsageCurve], whole: Iterable[tuple[frozenset[str], float]]) -> float:
+    """The usage that the worst of these bundles causes on the best broker it may go to, alone."""
+    loads = ((brokers & curves.keys(), load) for brokers, load in whole if load > 0)
+    return max((min(curves[b].usage(load) for b in brokers) for brokers, load in loads if brokers), default=0.0)
 
 
 def ruled_usage(curves: Mapping[str, UsageCurve], kinds: Sequence[BundleKind]) -> float:

@@ -22,7 +22,11 @@ class SmallCluster:
 
     @property
     def kinds(self) -> tuple[BundleKind, ...]:
-        return kinds_of((allowed, load, False) for load, allowed, _ in self.bundles)
+        return kinds_of(self.whole)
+
+    @property
+    def whole(self) -> list[tuple[frozenset[str], float]]:
+        return [(allowed, load) for load, allowed, _ in self.bundles]
 
     @property
     def carried(self) -> dict[str, float]:

@@ -54,17 +54,18 @@ def test_two_kinds_that_have_room_alone_may_not_have_it_together() -> None:
 
 def test_a_hot_bundle_sets_the_usage_unless_it_can_be_split() -> None:
     lines, anywhere = {"b1": EQUAL, "b2": STRONG}, every("b1", "b2")
-    whole = kinds_of([(anywhere, 80.0, False), (anywhere, 10.0, False)])
-    found = target_of(lines, whole)
+    bundles = [(anywhere, 80.0), (anywhere, 10.0)]
+    found = target_of(lines, kinds_of(bundles), bundles)
     assert (found.bound_by, found.usage, found.atomic) == ("bundle", 0.4, 0.4)
-    found = target_of(lines, kinds_of([(anywhere, 80.0, True), (anywhere, 10.0, False)]))
+    found = target_of(lines, kinds_of(bundles), bundles[1:])
     assert found.bound_by == "margin"
     assert found.usage == MARGIN * found.even == pytest.approx(1.10 * 0.3)
 
 
 def test_what_nobody_may_have_and_who_is_busy_without_load_is_named() -> None:
     lines = {"b1": EQUAL, "b2": UsageLine(0.9, 0.01)}
-    found = target_of(lines, [BundleKind(every("b1", "b2", "gone"), 10.0, 5.0), BundleKind(every("gone"), 7.0, 7.0)])
+    shared, gone = every("b1", "b2", "gone"), every("gone")
+    found = target_of(lines, [BundleKind(shared, 10.0), BundleKind(gone, 7.0)], [(shared, 5.0), (gone, 7.0)])
     assert found.nowhere == 7.0
     assert found.over_by_base == ("b2",)
     assert found.even == pytest.approx(0.1)
@@ -78,7 +79,8 @@ def test_an_empty_cluster_has_a_target_too() -> None:
 
 def test_a_thousand_equal_brokers_and_loads_that_differ_by_a_billion() -> None:
     lines = {f"b{n:04}": UsageLine(0.05, 1e-9) for n in range(1_000)}
-    found = target_of(lines, kinds_of((every(*lines), 1.0 if n else 1e9, False) for n in range(1_000)))
+    bundles = [(every(*lines), 1.0 if n else 1e9) for n in range(1_000)]
+    found = target_of(lines, kinds_of(bundles), bundles)
     assert found.bound_by == "bundle"
     assert found.usage == pytest.approx(1.05)
     assert found.even == pytest.approx(0.05 + 1e-9 * (1e9 + 999) / 1_000)
@@ -93,7 +95,7 @@ def test_no_placement_is_better_than_the_bounds(cluster: SmallCluster) -> None:
     bounds = (
         even_usage(cluster.lines.values(), math.fsum(kind.load for kind in kinds)),
         ruled_usage(cluster.lines, kinds),
-        atomic_usage(cluster.lines, kinds),
+        atomic_usage(cluster.lines, cluster.whole),
     )
     assert max(bounds) <= best * (1 + ROUNDING) + ROUNDING
     assert bounds[0] <= bounds[1] * (1 + ROUNDING) + ROUNDING
@@ -117,15 +119,17 @@ def test_the_order_of_rows_changes_no_bit(cluster: SmallCluster, chance: Random)
     chance.shuffle(bundles)
     chance.shuffle(names)
     other = SmallCluster({name: cluster.lines[name] for name in names}, bundles)
-    assert target_of(other.lines, other.kinds) == target_of(cluster.lines, cluster.kinds)
-    assert target_of(other.lines, reversed(other.kinds)) == target_of(cluster.lines, cluster.kinds)
+    assert target_of(other.lines, other.kinds, other.whole) == target_of(cluster.lines, cluster.kinds, cluster.whole)
+    assert target_of(other.lines, reversed(other.kinds), other.whole) == target_of(
+        cluster.lines, cluster.kinds, cluster.whole
+    )
 
 
 @given(small_clusters(), st.floats(0.0, 50.0))
 def test_more_load_never_lowers_a_bound(cluster: SmallCluster, more: float) -> None:
     (load, allowed, owner), *rest = cluster.bundles
     fuller = SmallCluster(cluster.lines, [(load + more, allowed, owner), *rest])
-    before, after = (target_of(one.lines, one.kinds) for one in (cluster, fuller))
+    before, after = (target_of(one.lines, one.kinds, one.whole) for one in (cluster, fuller))
     for name in ("usage", "even", "ruled", "atomic"):
         assert getattr(after, name) >= getattr(before, name) * (1 - ROUNDING) - ROUNDING
 
@@ -162,7 +166,7 @@ def test_a_balanced_cluster_and_an_empty_one_have_nothing_to_move() -> None:
 @given(small_clusters(lopsided=True), st.one_of(st.none(), st.floats(0.0, 1.0)))
 def test_no_plan_beats_the_floor(cluster: SmallCluster, part: float | None) -> None:
     """The target of the cluster, and any other one between the best placement and the one in force."""
-    aim = target_of(cluster.lines, cluster.kinds).usage
+    aim = target_of(cluster.lines, cluster.kinds, cluster.whole).usage
     if part is not None:
         best = min(map(cluster.busiest, cluster.placements()))
         aim = best + part * (cluster.busiest(tuple(owner for _, _, owner in cluster.bundles)) - best)
@@ -179,7 +183,7 @@ def test_no_plan_beats_the_floor(cluster: SmallCluster, part: float | None) -> N
 @given(small_clusters())
 def test_the_floor_is_reached_where_any_load_can_be_cut(cluster: SmallCluster) -> None:
     """Exact as a bound: after just the excess has left, no broker is above the target."""
-    aim = target_of(cluster.lines, cluster.kinds).usage
+    aim = target_of(cluster.lines, cluster.kinds, cluster.whole).usage
     found = floor_of(cluster.lines, cluster.carried, aim)
     reached(bool(found.excess))
     for broker, load in cluster.carried.items():

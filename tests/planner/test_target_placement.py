@@ -146,7 +146,7 @@ def test_a_thousand_clusters_hold_every_rule_and_reach_what_can_be_reached(
 
 def reaches_what_can_be_reached(cluster: SmallCluster) -> None:
     """Held against every placement that there is, at the target that the planner aims for."""
-    bundles, usage = of(cluster), target_of(cluster.lines, cluster.kinds, 1.07).usage
+    bundles, usage = of(cluster), target_of(cluster.lines, cluster.kinds, cluster.whole, 1.07).usage
     can_be = min(cluster.busiest(placement) for placement in cluster.placements()) <= usage * (1 - ROUNDING)
     reached(can_be and cluster.busiest(tuple(owner for _, _, owner in cluster.bundles)) > usage)
     if not can_be:

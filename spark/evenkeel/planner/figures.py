@@ -432,7 +432,7 @@ class SeenLoads:
             return allowed | {owner} if owner in brokers and bundle.breach != ISOLATION else allowed
 
         loads = self._bundle_loads[resource]
-        return kinds_of((places(bundle), loads[bundle.name], True) for bundle in self._view.bundles)
+        return kinds_of((places(bundle), loads[bundle.name]) for bundle in self._view.bundles)
 
     def idle(self, figures: PlannerFigures) -> tuple[str, ...]:
         """The brokers that are nearly idle, as new ones are, and may have some of the bundles."""

@@ -51,24 +51,18 @@ class UsageLine:
 
 @dataclass(frozen=True, slots=True)
 class BundleKind:
-    """Bundles of the same `brokers`: their `load`, and that of the `heaviest` not to be split (0 without one)."""
+    """Bundles of the same `brokers`: their `load`."""
 
     brokers: frozenset[str]
     load: float
-    heaviest: float = 0.0
 
 
-def kinds_of(bundles: Iterable[tuple[frozenset[str], float, bool]]) -> tuple[BundleKind, ...]:
-    """The kinds of bundles given as (brokers that may own it, load, whether it can be split)."""
+def kinds_of(bundles: Iterable[tuple[frozenset[str], float]]) -> tuple[BundleKind, ...]:
+    """The kinds of bundles given as (brokers that may own it, load)."""
     loads: dict[frozenset[str], list[float]] = {}
-    heaviest: dict[frozenset[str], float] = {}
-    for brokers, load, can_be_split in bundles:
+    for brokers, load in bundles:
         loads.setdefault(brokers, []).append(load)
-        if not can_be_split:
-            heaviest[brokers] = max(load, heaviest.get(brokers, 0.0))
-    kinds = (
-        BundleKind(brokers, math.fsum(kind_loads), heaviest.get(brokers, 0.0)) for brokers, kind_loads in loads.items()
-    )
+    kinds = (BundleKind(brokers, math.fsum(kind_loads)) for brokers, kind_loads in loads.items())
     return tuple(sorted(kinds, key=lambda kind: sorted(kind.brokers)))
 
 
