@@ -70,9 +70,9 @@ def test_names_of_topics_of_every_kind_pass(name: str) -> None:
     assert not re.match(rule.definition["kwargs"]["regex"], name.replace("://", ":/"))
 
 
-def damaged(tmp_path: Path, expectation: dict[str, Any]) -> Path:
+def damaged(tmp_path: Path, *expectations: dict[str, Any]) -> Path:
     path = tmp_path / "topic_stats.json"
-    path.write_text(json.dumps({"name": "topic_stats", "expectations": [expectation]}), encoding="utf-8")
+    path.write_text(json.dumps({"name": "topic_stats", "expectations": expectations}), encoding="utf-8")
     return path
 
 
@@ -111,6 +111,17 @@ def test_damaged_expectation_is_refused_with_file_and_rule(tmp_path: Path, chang
         read_suite(damaged(tmp_path, sound | change), "topic_stats")
     assert "topic_stats.json" in str(raised.value)
     assert words in str(raised.value)
+
+
+def test_two_rules_of_one_name_are_refused(tmp_path: Path) -> None:
+    rule = {
+        "type": "expect_column_values_to_be_between",
+        "kwargs": {"column": "hash", "min_value": 0},
+        "severity": "warning",
+        "meta": {"rule": "r"},
+    }
+    with pytest.raises(SuiteError, match="rule r is in it twice; give each rule a name of its own"):
+        read_suite(damaged(tmp_path, rule, rule), "topic_stats")
 
 
 def test_uniqueness_cannot_reject_because_no_single_record_is_at_fault(tmp_path: Path) -> None:
