@@ -54,19 +54,18 @@ CLIPPED = """() => [...document.querySelectorAll('svg')].filter(s => s.getClient
 })"""
 
 
-def in_sizes(names: Collection[str], *, fullest: str, few: Collection[str] = ()) -> list[Any]:
+def in_sizes(names: Collection[str], *, fullest: str) -> list[Any]:
     """Width, scheme and name of each page in every size.
 
-    Pages share their style, so `make test` looks at the fullest of them in two sizes and at the others on a phone in
-    the dark, where least fits and least is read. `few`: where given, it looks at no others than these.
+    Pages share their style, so `make test` looks at the fullest of them alone, on a phone in the dark, where least fits
+    and least is read.
     """
-    assert {fullest, *few} <= {*names}
-    narrow, quick = SIZES[1], {fullest, *(few or names)}
+    assert fullest in names
     found: list[Any] = []
     for size in SIZES:
         width, scheme = getattr(size, "values", size)
         for name in names:
-            is_quick = (size == narrow and name in quick) or (size == SIZES[0] and name == fullest)
+            is_quick = size == SIZES[1] and name == fullest
             found.append(pytest.param(width, scheme, name, marks=() if is_quick else pytest.mark.exhaustive))
     return found
 

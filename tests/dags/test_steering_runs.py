@@ -211,6 +211,7 @@ def test_a_plan_is_rejected_on_the_desk_with_a_reason_and_a_second_answer_is_tol
     ]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.browser
 def test_a_plan_is_approved_without_its_splits_on_the_desk_and_its_outcomes_arrive_on_the_open_page(
     browser: Browser, airflow: Airflow, lake: Path, pulsar: LivingPulsar

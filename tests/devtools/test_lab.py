@@ -66,6 +66,7 @@ def lose_and_regain(cluster: Cluster, number: int) -> None:
     assert cluster.is_ready(number)
 
 
+@pytest.mark.exhaustive
 def test_three_modular_brokers_know_each_other_and_keep_their_hands_off(modular_cluster: Cluster) -> None:
     admin = modular_cluster.admin()
     assert [listed(admin, url=url) for url in modular_cluster.urls] == [set(modular_cluster.broker_ids)] * 3

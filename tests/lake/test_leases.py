@@ -64,6 +64,7 @@ def test_a_live_lease_is_taken_by_nobody_whatever_their_clock_says(pair: tuple[P
     assert leases(two.spark, two.lake, ["lab"])["lab"].step == held.step
 
 
+@pytest.mark.exhaustive
 def test_a_lease_that_stood_still_is_taken_and_one_that_was_renewed_is_not(pair: tuple[Publisher, Publisher]) -> None:
     one, two = pair
     seen = one.take()

@@ -15,7 +15,7 @@ from tests.lakes.plausible import add_first_plan_sent, decision
 from tests.lakes.small_lake import SmallLake
 from tests.maintenance.recorded_lake import Recorded, day
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.exhaustive]
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "query.md"
 VERSION = 3

@@ -15,6 +15,7 @@ from tests.written_rows import changed
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.exhaustive
 def test_every_write_of_an_export_has_the_rows_that_it_had(spark, history, tmp_path) -> None:
     done = export(history.lake.root, tmp_path / "out", since=day(391), until=day(407))
     assert damaged_files(tmp_path / "out") == []

@@ -199,6 +199,7 @@ def test_a_decision_that_came_to_nothing_goes_before_one_that_acted(kept) -> Non
     assert {(row["outcome"], row["wish_id"]) for row in left} == {("unload", None), ("skipped", "w")}
 
 
+@pytest.mark.exhaustive
 def test_rows_read_the_same_once_their_own_files_are_gone(kept) -> None:
     path = kept.lake.path("bundle_load")
     own = [w for writes in kept.writes.values() for w in writes if w.table == "bundle_load"]

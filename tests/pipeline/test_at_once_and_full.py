@@ -36,6 +36,7 @@ def living() -> Iterator[LivingPulsar]:
     pulsar.close()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("apart", [0, pytest.param(1, marks=pytest.mark.exhaustive)])
 def test_two_pipelines_that_know_nothing_of_each_other_move_each_bundle_once(
     apart: int, engine: Any, living: LivingPulsar, new_lake: Path, monkeypatch: pytest.MonkeyPatch
@@ -121,6 +122,7 @@ def fill_up(place: Path, free: int) -> None:
     (place / "ballast").write_bytes(b"\0" * max(0, found.f_bavail * found.f_frsize - free))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "part", [0.3, pytest.param(0.02, marks=pytest.mark.exhaustive), pytest.param(0.8, marks=pytest.mark.exhaustive)]
 )

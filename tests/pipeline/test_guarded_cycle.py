@@ -12,7 +12,7 @@ from evenkeel.pipeline import run_cycle
 from evenkeel.report import build_model, gather
 from evenkeel.sources.recordings import Recording
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.exhaustive]
 
 RECORDING = Path(__file__).resolve().parent.parent / "recordings" / "lost-modular"
 AT = Recording(RECORDING).snapshots[0].cycle_at

@@ -22,7 +22,7 @@ from tests.steering.commands import split
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.exhaustive]
 PARENT = "acme/web/0x00000000_0x80000000"
 LOWER, UPPER = "acme/web/0x00000000_0x40000000", "acme/web/0x40000000_0x80000000"
 WHOLE, CUT = ("0x00000000", "0x80000000", "0xffffffff"), ("0x00000000", "0x40000000", "0x80000000", "0xffffffff")

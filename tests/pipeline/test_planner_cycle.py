@@ -88,7 +88,7 @@ def run(spark: Any, request: CycleRequest) -> Attempt:
 @pytest.fixture(
     scope="module",
     params=[
-        pytest.param(MODULAR, id="modular"),
+        pytest.param(MODULAR, id="modular", marks=pytest.mark.exhaustive),
         pytest.param(EXTENSIBLE, id="extensible", marks=pytest.mark.exhaustive),
     ],
 )

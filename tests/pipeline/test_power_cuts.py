@@ -24,7 +24,7 @@ from tests.shared import made_once
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 CHECKPOINT = "checkpoint"
-QUICK = (("cycles", -1, "nothing"), ("bundle_load", -1, "half"), ("cycles", CHECKPOINT, "half"))
+QUICK = (("cycles", -1, "nothing"),)
 SHARES = ("nothing", "half", "all but one")
 TABLES = ("cycles", "bundle_load", "settings")
 SETTINGS = {**FITTED, "evenkeelPlanner": "shadow"}

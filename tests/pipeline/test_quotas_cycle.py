@@ -19,7 +19,7 @@ from evenkeel.pipeline import run_cycle
 from evenkeel.verify import TOPICS, verify
 from tests.pulsar.small_cluster import EXTENSIBLE, FINISHED_AT, MODULAR, Answering, load_report, metrics, pulsar_hash
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.exhaustive]
 
 NAMESPACE = "shop/orders"
 BUSY, X, Y = (f"{NAMESPACE}/{bounds}" for bounds in (

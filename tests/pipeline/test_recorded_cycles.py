@@ -48,8 +48,8 @@ CHOSEN = (
     "cycle-071",  # OverloadShedder with RoundRobinBrokerSelector, ten brokers
     "cycle-073",  # AvgShedder with splits, three rounds
 )
-# Each shedder, each placement and each policy once; the others in `make test-all`.
-ALWAYS = ("cycle-003-simple", "cycle-024-split", "cycle-067", "cycle-069", "cycle-071", "cycle-073")
+# Splits whose children are unloaded, and three rounds of AvgShedder; the others in `make test-all`.
+ALWAYS = ("cycle-024-split", "cycle-073")
 MOST_ROUNDS = 4  # and as many snapshots: cases in which a bundle loses its owner first have one round
 QUICK_ROUNDS = 2  # where no other case is asked for than those of `ALWAYS`: what a cycle remembers, the next one has
 # What a snapshot cannot say, or not in the time of a test; every other case could be chosen.

@@ -196,6 +196,7 @@ def demand_each_once(lake: Path) -> None:
     assert {row["outcome"] for row in read_table(lake, "outcomes")} == {"dry_run"}
 
 
+@pytest.mark.exhaustive
 def test_each_cycle_has_one_attempt_and_the_record_is_sound(spark: SparkSession, decided: Decided) -> None:
     demand_each_once(decided.lake)
     demand_sound(spark, decided.lake)

@@ -75,6 +75,7 @@ def busy_hashes(bundle: dict[str, Any], topics: list[dict[str, Any]]) -> list[in
     })  # fmt: skip
 
 
+@pytest.mark.exhaustive
 def test_wishes_are_taken_by_one_cycle_and_again_by_its_re_run(
     spark: Any, engine: Any, new_lake: Path, some_bundle: dict[str, Any], monkeypatch: Any, capsys: Any
 ) -> None:

@@ -22,7 +22,7 @@ from evenkeel.spark.session import close, connect
 from tests.conftest import CHECKOUT, SMALL_LAKES
 from tests.pipeline.window_cases import demand_sound, demand_the_same
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.exhaustive]
 
 MOMENTS = tuple(datetime(2026, 3, 2, hour, 5, tzinfo=UTC) for hour in (1, 20))
 """Still Sunday in St. John's, and Tuesday already in Kolkata."""

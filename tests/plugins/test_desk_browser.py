@@ -45,7 +45,7 @@ def shown(browser: Browser, address: str, width: int, scheme: Any, *, scripts: b
         yield page
 
 
-@pytest.mark.parametrize(("width", "scheme", "name"), in_sizes(PAGES, fullest="cycle", few=("clusters",)))
+@pytest.mark.parametrize(("width", "scheme", "name"), in_sizes(PAGES, fullest="cycle"))
 def test_a_page_is_accessible_and_fits(
     browser: Browser, axe: str, desk: str, name: str, width: int, scheme: str
 ) -> None:

@@ -60,7 +60,7 @@ def seen(
         yield page
 
 
-@pytest.mark.parametrize(("width", "scheme", "name"), in_sizes(PAGES, fullest="bundle", few=("broker",)))
+@pytest.mark.parametrize(("width", "scheme", "name"), in_sizes(PAGES, fullest="bundle"))
 def test_a_page_is_accessible_and_fits(
     browser: Browser, axe: str, desk: str, name: str, width: int, scheme: str
 ) -> None:

@@ -106,6 +106,7 @@ def test_what_changes_while_a_lease_is_waited_for_is_seen_before_anything_is_sen
     assert set(case.outcomes()) == {"withheld"}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("source", "later", "outcome"),
     [

@@ -79,6 +79,7 @@ def publish_killed(case: Case, engine: Engine, kills: Iterable[bool]) -> Counter
     return killed
 
 
+@pytest.mark.exhaustive
 def test_a_publisher_killed_after_its_first_request_repeats_nothing_and_loses_nothing(
     case: Case, engine: Engine
 ) -> None:

@@ -53,7 +53,7 @@ class Once:
         pytest.param(Fault(status=401, body=PAGE, works=False), "refused", "401", marks=pytest.mark.exhaustive),
         pytest.param(Fault(status=502, body=PAGE), "done", "502", marks=pytest.mark.exhaustive),
         pytest.param(Fault(status=0), "done", "", marks=pytest.mark.exhaustive),
-        (Fault(status=0, works=False), "timed_out", ""),
+        pytest.param(Fault(status=0, works=False), "timed_out", "", marks=pytest.mark.exhaustive),
     ],
     ids=["slow", "500", "500-done", "307-to-nowhere", "401", "page-done", "cut-done", "cut"],
 )

@@ -15,7 +15,7 @@ from evenkeel.replay.open_loop import OpenLoop, chunks, replay
 from evenkeel.replay.variants import AGAIN, RECORDED, Variant, variants_of
 from tests.replay.recorded_lake import CLUSTERS, snapshots_of
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.exhaustive]
 
 # Settings that change no decision, but are others: acts alone are decided then.
 OTHERWISE = Variant("otherwise", {"evenkeelCommandsPerSecond": 7.0})

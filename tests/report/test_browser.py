@@ -65,9 +65,11 @@ class Shown:
             pytest.param("both", width, *seen, marks=pytest.mark.exhaustive)
             for width, *seen in ((1280, "light"), (1280, "dark"), (390, "light"))
         ),
-        ("odd", 1280, "light"),
-        *(pytest.param(name, 390, "dark", marks=pytest.mark.exhaustive) for name in ("skipped", "odd", "list")),
-        *(pytest.param(name, 1280, "light", marks=pytest.mark.exhaustive) for name in ("skipped", "list")),
+        *(
+            pytest.param(name, *size, marks=pytest.mark.exhaustive)
+            for name in ("skipped", "odd", "list")
+            for size in ((390, "dark"), (1280, "light"))
+        ),
     ],
 )
 def test_a_page_is_accessible_readable_and_fits(

@@ -172,6 +172,7 @@ def test_a_port_that_was_taken_meanwhile_is_left_to_its_taker(home: Path) -> Non
             run_python_worker(engine)
 
 
+@pytest.mark.exhaustive
 def test_no_process_stays_when_the_owner_is_killed(home: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": f"{source_root()}:{CHECKOUT}"}
     owner = subprocess.Popen(

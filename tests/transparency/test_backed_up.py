@@ -14,7 +14,7 @@ from evenkeel.transparency.lake_log import append_commits, begin, open_log, stor
 from tests.transparency.lakes import approve, grow, publish_more, published, rows_of, small_lake
 from tests.transparency.logs import LOG_KEY
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.exhaustive]
 
 
 def kept(lake: Path, to: Path) -> backup.Copied:

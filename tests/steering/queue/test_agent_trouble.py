@@ -37,6 +37,7 @@ def acting_on(cluster: ActingCluster, *commands: dict) -> ClusterExecutor:
     return ClusterExecutor(cluster.owners.get, cluster.request)
 
 
+@pytest.mark.exhaustive
 def test_an_agent_waits_for_queues_that_come_late_and_for_those_that_went_away(
     nowhere: Pair, cluster: ActingCluster, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
