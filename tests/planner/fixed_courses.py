@@ -26,7 +26,7 @@ from evenkeel.settings import resolve
 from tests.cycle.fixed_cycles import written
 
 EXPECTED = Path(__file__).with_suffix(".jsonl.gz")
-COUNT = 32
+COUNT = 40
 BEGIN = datetime(2026, 3, 2, tzinfo=UTC)
 MIB = 1_048_576.0
 SETTINGS: dict[str, list[Any]] = {
@@ -48,7 +48,9 @@ SETTINGS: dict[str, list[Any]] = {
     "evenkeelDrainingBrokers": [["b1:8080"]],
     "evenkeelFrozenNamespaces": [["acme/ns0"]],
     "evenkeelMaxSplitsPerCycle": [2, 1],
-    "loadBalancerBrokerMaxTopics": [50_000, 60],
+    "loadBalancerBrokerMaxTopics": [50_000, 24, 12],
+    "loadBalancerNamespaceBundleMaxBandwidthMbytes": [100, 25],
+    "loadBalancerNamespaceBundleMaxTopics": [1000, 6],
     "loadBalancerNamespaceMaximumBundles": [128, 9],
     "loadBalancerSheddingExcludedNamespaces": [["acme/ns1"]],
 }
