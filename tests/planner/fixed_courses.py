@@ -48,10 +48,11 @@ SETTINGS: dict[str, list[Any]] = {
     "evenkeelDrainingBrokers": [["b1:8080"]],
     "evenkeelFrozenNamespaces": [["acme/ns0"]],
     "evenkeelMaxSplitsPerCycle": [2, 1],
-    "loadBalancerBrokerMaxTopics": [50_000, 24, 12],
+    "loadBalancerBrokerMaxTopics": [50_000, 40, 12],
     "loadBalancerNamespaceBundleMaxBandwidthMbytes": [100, 25],
-    "loadBalancerNamespaceBundleMaxTopics": [1000, 6],
+    "loadBalancerNamespaceBundleMaxTopics": [1000, 30],
     "loadBalancerNamespaceMaximumBundles": [128, 9],
+    "evenkeelPlanner": ["on", "shadow"],
     "loadBalancerSheddingExcludedNamespaces": [["acme/ns1"]],
 }
 """Chosen from in two of five cases each; the lists of names in one of ten."""
@@ -114,8 +115,8 @@ def _cluster(chance: Random, brokers: list[str], manager: str) -> tuple[Cluster,
         boundaries[namespace] = initial_boundaries(chance.choice([4, 8]))
         for piece in ranges_of(boundaries[namespace]):
             owner[bundle_name(namespace, piece)] = chance.choice([*lopsided * 4, None])
-            count = chance.choice([0, 1, 3, 3, 8])
-            width = (min(piece.upper, HIGHEST_HASH - 1) - piece.lower) // 9
+            count = chance.choice([0, 1, 3, 3, 8, 40])
+            width = (min(piece.upper, HIGHEST_HASH - 1) - piece.lower) // 41
             topics += [Topic(namespace, piece.lower + n * width, chance.choice([512.0, 4096.0])) for n in range(count)]
             flow = chance.choice([1.0, 5.0, 5.0, 20.0, 60.0])
             flows += [MIB * flow * chance.choice([1.0, 1.0, 0.1]) / max(count, 1) for _ in range(count)]
