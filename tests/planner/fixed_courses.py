@@ -19,16 +19,20 @@ from evenkeel.cycle import reading
 from evenkeel.cycle.memo import SharedRows
 from evenkeel.lake.schemas.decided import PLANNER_TABLES
 from evenkeel.model.bundles import HIGHEST_HASH, bundle_name, initial_boundaries, ranges_of
+from evenkeel.model.past_commands import HARMED
 from evenkeel.planner.round import bundles_wanted_split
 from evenkeel.replay.fold import goes_to
 from evenkeel.replay.modelled_cluster import Cluster, Topic, UsageFit
 from evenkeel.settings import resolve
 from tests.cycle.fixed_cycles import written
+from tests.planner.planner_rows import act
 
 EXPECTED = Path(__file__).with_suffix(".jsonl.gz")
 COUNT = 40
 BEGIN = datetime(2026, 3, 2, tzinfo=UTC)
 MIB = 1_048_576.0
+HOLD = 240
+"""Default of evenkeelHarmHoldMinutes."""
 SETTINGS: dict[str, list[Any]] = {
     "evenkeelPlannerActAbovePercent": [10.0, 2.0],
     "evenkeelPlannerActAtOnceAbovePercent": [25.0, 5.0],
@@ -77,6 +81,7 @@ def decided(number: int) -> list[dict[str, list[Any]]]:
               if chance.random() < (0.1 if isinstance(values[0], list) else 0.4)}  # fmt: skip
     effective = resolve(observed=None, overrides={"evenkeelPlanner": "on", **MANAGERS[manager], **chosen})
     cluster, flows = _cluster(chance, brokers, ["modular", "extensible"][manager])
+    cluster.acts += _harm(chance, brokers)
     policies, wobble = _policies(chance, brokers), chance.choice([0.0, 0.02, 0.02, 0.5])
     cycles = chance.choice([6, 6, 9, 20])
     down, second = chance.choice([set(), set(), {cycles - 3}]), _second_resource(chance, cycles)
@@ -111,7 +116,7 @@ def _cluster(chance: Random, brokers: list[str], manager: str) -> tuple[Cluster,
     boundaries = {}
     lopsided = [*brokers[:1] * chance.choice([0, 2, len(brokers)]), *brokers]
     for number in range(chance.choice([1, 2, 3])):
-        namespace = f"acme/ns{number}"
+        namespace = chance.choice(["acme/ns2", "pulsar/system"]) if number == 2 else f"acme/ns{number}"
         boundaries[namespace] = initial_boundaries(chance.choice([4, 8]))
         for piece in ranges_of(boundaries[namespace]):
             owner[bundle_name(namespace, piece)] = chance.choice([*lopsided * 4, None])
@@ -121,6 +126,15 @@ def _cluster(chance: Random, brokers: list[str], manager: str) -> tuple[Cluster,
             flow = chance.choice([1.0, 5.0, 5.0, 20.0, 60.0])
             flows += [MIB * flow * chance.choice([1.0, 1.0, 0.1]) / max(count, 1) for _ in range(count)]
     return Cluster(name="lab", fits=fits, topics=topics, boundaries=boundaries, owner=owner, manager=manager), flows
+
+
+def _harm(chance: Random, brokers: list[str]) -> list[dict[str, Any]]:
+    """Return an unload of the first namespace that did harm, for so long ago that its hold ends in the third cycle."""
+    if chance.random() < 0.7:
+        return []
+    seen_at = (BEGIN + timedelta(minutes=2 - HOLD)).isoformat()
+    made = act(1, bundle_name("acme/ns0", ranges_of(initial_boundaries(4))[0]), brokers[0], brokers[-1], 0.0, HARMED)
+    return [made | {"seen_at": seen_at, "cycle_at": seen_at}]
 
 
 def _policies(chance: Random, brokers: list[str]) -> list[dict[str, Any]]:
