@@ -21,7 +21,7 @@ def answer(job: Job) -> Answer:
         os.kill(os.getpid(), int(number))
     elif job.page == "grow":
         _kept.append(bytearray(os.urandom(1)) * (int(number) << 20))
-        time.sleep(1.5)
+        time.sleep(20)  # its end comes earlier: it looks at its memory every half second
     elif job.page == "keep":
         _kept.append(bytearray(os.urandom(1)) * (int(number) << 20))
     elif job.page == "store":
