@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -23,6 +23,8 @@ Origin = str
 """Origin of a value. Its first word is default, observed or override. The rest gives details, e.g. "default of Pulsar
 5" for a key whose default differs between generations."""
 
+FaultPath = tuple[str | int, ...]
+"""Names, and places in lists, that lead to an entry of a TOML file."""
 KINDS = ("override", "observed", "default")
 
 
@@ -173,7 +175,7 @@ def _default_origin(key: Key, held: Detected) -> Origin:
 def _fall_back(values: dict[str, Value], origins: dict[str, Origin], problems: list[str]) -> None:
     """Set the strategies that a broker runs instead of the configured ones. An operator's override is never changed."""
     settings = Settings().with_values(values)
-    configured = StrategyPair(settings.loadBalancerLoadSheddingStrategy, settings.loadBalancerLoadPlacementStrategy)
+    configured = StrategyPair.of(settings)
     run = in_force(configured, settings.manager, settings.generation)
     for key, was, now in (
         (SHEDDING, configured.shedder, run.shedder),
@@ -256,10 +258,10 @@ def read_overrides(path: str | Path) -> dict[str, Value]:
     is not TOML, for a table, an unknown key, and a value of the wrong type or out of range.
     """
     file = Path(path)
-    given, text = toml_in(file, "settings file")
+    given, lines = toml_in(file, "settings file")
     overrides: dict[str, Value] = {}
     for name, value in given.items():
-        place = f"settings file {file}{_line(text, name)}"
+        place = f"settings file {file}{f', line {lines[name,]}' if (name,) in lines else ''}"
         if isinstance(value, dict):
             raise SettingsError(f"{place}: [{name}] is a table; write plain lines `key = value`")
         try:
@@ -294,23 +296,51 @@ class NotToml(SettingsError):
         return f"{self.name} {self.reason}"
 
 
-def toml_in(file: Path, what: str) -> tuple[dict[str, Any], str]:
-    """Return the content of a TOML file, and its text; raises `SettingsError` about `what` for every fault."""
+def toml_in(file: Path, what: str) -> tuple[dict[str, Any], Mapping[FaultPath, int]]:
+    """Return the content of a TOML file, and its entries' lines (`lines_of`); raises `SettingsError` about `what` for
+    every fault."""
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:  # ValueError: not UTF-8, or a name that no file can have
         raise SettingsError(f"{what} {file} cannot be read: {error}") from None
     try:
-        return tomllib.loads(text), text
+        return tomllib.loads(text), lines_of(text)
     except RecursionError:
         raise NotToml(f"{what} {file}", "it is nested too deep") from None
     except ValueError as error:  # TOMLDecodeError, and whole numbers and dates that Python cannot hold
         raise NotToml(f"{what} {file}", str(error)) from None
 
 
-def _line(text: str, name: str) -> str:
-    pattern = re.compile(rf"""\s*\[?\s*["']?{re.escape(name)}["']?\s*[\]=]""")
-    for number, line in enumerate(text.splitlines(), start=1):
-        if pattern.match(line):
-            return f", line {number}"
-    return ""
+# Lines of entries. `tomllib` keeps none, so each line that may begin an entry is parsed by itself.
+
+
+def lines_of(text: str) -> dict[FaultPath, int]:
+    """Return for each entry the line, from 1 on, of its table's beginning or of its value."""
+    lines: dict[FaultPath, int] = {}
+    table: FaultPath = ()
+    for number, line in enumerate(map(str.strip, text.splitlines()), start=1):
+        entry: FaultPath = ()
+        if line.startswith("["):
+            table = _path_in(line) or table
+        elif "=" in line and not line.startswith("#"):
+            entry = _path_in(f"{line.partition('=')[0]} = 0") or ()
+        else:
+            continue
+        for size in range(1, len(table) + len(entry) + 1):
+            lines.setdefault((*table, *entry)[:size], number)
+    return lines
+
+
+def _path_in(line: str) -> FaultPath | None:
+    """Return the names that lead to the only entry of a line of TOML; None if it has none."""
+    try:
+        body: Any = tomllib.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return tuple(_names(body)) or None
+
+
+def _names(body: Any) -> Iterator[str]:
+    while isinstance(body, dict) and len(body) == 1:
+        ((name, body),) = body.items()
+        yield name
