@@ -15,9 +15,9 @@ from evenkeel.publish.dispatch import OutcomeRecorder
 from evenkeel.publish.dispatch_sqs import send_by_queue
 from evenkeel.steering.dispatcher import LeaseGuard, Timing
 from evenkeel.steering.outcome import Outcome
-from evenkeel.steering.queue.fifo import QueueUnreachable
+from evenkeel.steering.queue.fifo import QueueUnreachable, Unsent
 from evenkeel.steering.queue.messages import AgentReport
-from evenkeel.steering.sqs import QueuedCommands, Reports
+from evenkeel.steering.sqs import Reports
 
 CYCLE = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
 AT = CYCLE.isoformat()
@@ -29,8 +29,8 @@ class QueueOf:
     def __init__(self, cluster: str, *reports: AgentReport) -> None:
         self.cluster, self.reports = cluster, reports
 
-    def send(self, commands: Sequence[Any]) -> QueuedCommands:
-        return QueuedCommands(tuple(command["command_id"] for command in commands), ())
+    def send(self, commands: Sequence[Any]) -> list[Unsent]:
+        return []
 
     def take(self, wanted: Any, until: float) -> Reports:
         return Reports(self.reports, frozenset())

@@ -48,7 +48,7 @@ from evenkeel.lake.store import Lake
 from evenkeel.model.bundles import decode_number, namespace_of
 from evenkeel.pulsar.quotas import QUOTAS
 from evenkeel.sources.landed_answers import LongAnswers, SnapshotsOfRun
-from evenkeel.steering.outcome import LONGEST_REQUEST_S, Outcome, outcome_of
+from evenkeel.steering.outcome import LONGEST_REQUEST_S, Observation, Outcome, outcome_of
 from evenkeel.steering.premise import Look
 
 if TYPE_CHECKING:
@@ -258,8 +258,8 @@ def settle(
         if not is_open(act):
             continue
         is_expired = observed_at > datetime.fromisoformat(act["expires_at"])
-        is_last = is_over or not lag
-        seen = outcome_of(act, look_of(act, rows), is_last=is_last, is_over=is_over, is_expired=is_expired)
+        known = Observation(is_last=is_over or not lag, is_over=is_over, is_expired=is_expired)
+        seen = outcome_of(act, look_of(act, rows), known)
         if seen is not None and seen[0] not in OPEN:  # an outcome that is still unknown is not recorded again
             outcomes.append(Outcome(act["command_id"], seen[0], observed_at, f"seen by the next cycle: {seen[1]}"))
     return outcomes

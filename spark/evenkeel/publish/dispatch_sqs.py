@@ -98,12 +98,11 @@ def send_by_queue(
         return reason
     # From this line on the commands may be out, whatever happens to this process.
     records.out.update(command["command_id"] for command in commands)
-    sent = sink.send(commands)
+    unqueued = {unsent.letter.dedup_id: unsent.reason for unsent in sink.send(commands) if not unsent.possible}
     now = datetime.now(UTC)
-    for entry in sent.unqueued:
-        if not entry.possible:
-            report(not_sent(entry.command_id, now, entry.reason))
-    wanted = set(sent.queued) | {entry.command_id for entry in sent.unqueued if entry.possible}
+    for command_id, why in unqueued.items():
+        report(not_sent(command_id, now, why))
+    wanted = {command["command_id"] for command in commands} - unqueued.keys()
     until = time.monotonic() + wait_s
     while wanted and time.monotonic() < until:
         reason = stop()

@@ -44,8 +44,7 @@ from evenkeel.publish.gate import DRY_RUN, SendingResult, gate_facts, gate_reaso
 from evenkeel.publish.manifests import INPUTS, AttemptsSoFar, Plans, closed_row, manifest_rows
 from evenkeel.spark.sql import in_spans, with_moments
 from evenkeel.steering.admin_request import ACTING
-from evenkeel.steering.outcome import Outcome
-from evenkeel.steering.pulsar_admin import DryRun
+from evenkeel.steering.outcome import rehearsed
 from evenkeel.transparency.publishing import log_commits
 
 if TYPE_CHECKING:
@@ -326,8 +325,5 @@ def rehearse(
             named = spark.createDataFrame(missing, "command_id string")
             frame = commands.join(F.broadcast(named), "command_id", "left_semi")
         records.own(lake.append(spark, {"commands": frame}, handover=handover, task="publish"))
-    outcomes: list[Outcome] = []
-    left = [row for row in rows if known.get(row["command_id"]) is None]
-    DryRun().send(left, stop=lambda: None, report=outcomes.append)
-    records.write(outcomes)
+    records.write(rehearsed(row for row in rows if known.get(row["command_id"]) is None))
     return tuple(records.writes)

@@ -92,7 +92,8 @@ class CommandExecutor:
         look = self._watching.look(command)
         if sight(command, look) is Sight.UNTOUCHED and command["kind"] != UNLOAD_TOPIC:
             return None
-        outcome = outcome_of(command, look, is_last=True, is_over=True, is_expired=self._is_expired(command))
+        is_expired = self._is_expired(command)
+        outcome = outcome_of(command, look, Observation(is_last=True, is_over=True, is_expired=is_expired))
         return None if outcome is None else self._seen(command, *outcome)
 
     def _after(self, command: Command, hop: Hop, begun: float) -> Outcome:
@@ -112,15 +113,10 @@ class CommandExecutor:
                 if answer is AnswerKind.TAKEN:
                     until = min(until, first_look + self._patience.unowned_s)
             is_over = time.monotonic() >= until
-            seen = outcome_of(
-                command,
-                look,
-                is_last=is_over,
-                is_over=is_over,
-                is_expired=self._is_expired(command),
-                answer=answer,
-                had_left=had_left,
+            known = Observation(
+                answer, had_left=had_left, is_last=is_over, is_over=is_over, is_expired=self._is_expired(command)
             )
+            seen = outcome_of(command, look, known)
             if seen is not None:
                 outcome, detail = seen
                 return self._seen(command, outcome, f"{words}; {detail}" if words else detail)

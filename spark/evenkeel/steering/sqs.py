@@ -31,6 +31,7 @@ from evenkeel.steering.queue.fifo import (
     QueueError,
     QueueUnreachable,
     ReceivedMessage,
+    Unsent,
     command_group,
     control_group,
     send_all,
@@ -42,23 +43,6 @@ LOG = logging.getLogger(__name__)
 RECORD_SECONDS = 120
 LONGEST_VISIBILITY_SECONDS = 12 * 3600
 MOST_REPORTS = 10_000
-
-
-@dataclass(frozen=True, slots=True)
-class Unqueued:
-    """A command that is not known to be on the queue. `possible`: it may still be on it (no answer came)."""
-
-    command_id: str
-    reason: str
-    possible: bool
-
-
-@dataclass(frozen=True, slots=True)
-class QueuedCommands:
-    """Result of putting commands on the queue. None of it is an outcome."""
-
-    queued: tuple[str, ...]
-    unqueued: tuple[Unqueued, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +78,9 @@ class SqsSink:
         """The cluster whose queues these are."""
         return self._signature.cluster
 
-    def send(self, commands: Sequence[Mapping[str, Any]]) -> QueuedCommands:
-        """Put commands on the queue, in the order of their steps within each namespace.
+    def send(self, commands: Sequence[Mapping[str, Any]]) -> list[Unsent]:
+        """Put commands on the queue, in the order of their steps within each namespace; return those that are not
+        known to be on it, each with its command's id as `dedup_id`.
 
         Never raises for faults of the network. A command that fails holds back the later ones of its namespace. Rows
         that no agent would accept (`BadInput`) are refused before anything is sent.
@@ -106,15 +91,10 @@ class SqsSink:
         with suppress(QueueError):
             self._commands.attributes()  # the answer has the queue's time
         ordered = sorted(commands, key=lambda command: (str(command["cycle_at"]), command["step"]))
-        letters = {self._letter(command): str(command["command_id"]) for command in ordered}
-        failed = [
-            Unqueued(letters[unsent.letter], unsent.reason, unsent.possible)
-            for unsent in send_all(self._commands, [*letters])
-        ]
+        failed = send_all(self._commands, [self._letter(command) for command in ordered])
         for unsent in failed:
-            LOG.warning("command %s is not on the queue: %s", unsent.command_id[:12], unsent.reason)
-        missing = {unsent.command_id for unsent in failed}
-        return QueuedCommands(tuple(unsent for unsent in letters.values() if unsent not in missing), tuple(failed))
+            LOG.warning("command %s is not on the queue: %s", unsent.letter.dedup_id[:12], unsent.reason)
+        return failed
 
     def control(self, kind: str, *, made_at: datetime, by: str, reason: str, plan_id: str | None = None) -> None:
         """Send every agent of the cluster `pause`, `resume`, or `withdraw` for the commands of a plan that have not
