@@ -318,7 +318,7 @@ def _fetched(
 def _fetch(source: ClusterSource, at: str, landing: S3Landing) -> ClusterCycle:
     assert source.zone is not None
     fetched = landing.snapshot_at(at)
-    landing.expire(source.zone.landing_days, fetched.snapshot)
+    Landing(source.recording, source.limits).expire(source.zone.landing_days, fetched.snapshot)
     unreadable = tuple((problem.file, problem.place, problem.reason) for problem in fetched.problems)
     return replace(_landed(source, fetched.snapshot), unreadable=unreadable)
 
@@ -401,7 +401,7 @@ def _named(source: ClusterSource, recording: Recording) -> Callable[[Snapshot], 
     """Return the source with the name of the cluster in a snapshot, unless it has a name."""
     if source.cluster:
         return lambda _: source
-    names = ClusterNames(recording, source.limits)
+    names = ClusterNames(recording)
     return lambda snapshot: replace(source, cluster=names.of(snapshot))
 
 

@@ -128,26 +128,25 @@ def resolve(
     observed: Mapping[str, str] | None,
     overrides: Mapping[str, object] | None,
     generation: str | Detected = "4.x",
-    explicit_switches: bool = False,
 ) -> EffectiveSettings:
     """Put default, observed and override together, the later over the earlier.
 
     `observed` is a broker's `GET /admin/v2/brokers/configuration/runtime`: all values text; keys that are not about
     load balancing are passed over. An unreadable value in it leaves the default in force and is listed in `problems`. A
     value out of range is taken, as the cluster runs with it, and listed. The cluster's shedding and split switches are
-    taken only with `explicit_switches`, and then they switch Evenkeel too. `overrides` are an operator's: unknown keys,
-    wrong types, values out of range and contradictions raise `SettingsError`. An override of `evenkeelPulsarVersion`
-    other than "auto" wins over `generation`, which may also be the generation of the brokers' versions. If Pulsar
-    itself runs another strategy than the configured one, that one is in force (see `compatibility`).
+    never taken. `overrides` are an operator's: unknown keys, wrong types, values out of range and contradictions raise
+    `SettingsError`. An override of `evenkeelPulsarVersion` other than "auto" wins over `generation`, which may also be
+    the generation of the brokers' versions. If Pulsar itself runs another strategy than the configured one, that one is
+    in force (see `compatibility`).
     """
-    chosen = {name: _override(name, given, explicit_switches) for name, given in (overrides or {}).items()}
+    chosen = {name: _override(name, given) for name, given in (overrides or {}).items()}
     version = str(chosen.get("evenkeelPulsarVersion", "auto"))
     detected = generation if isinstance(generation, Detected) else Detected(generation_named(generation))
     held = detected if version == "auto" else Detected(generation_named(version))
     values: dict[str, Value] = Settings.for_generation(held.generation).values()
     origins: dict[str, Origin] = {name: _default_origin(key, held) for name, key in registry().items()}
     problems: list[str] = []
-    seen, odd = _read_observed(observed or {}, explicit_switches)
+    seen, odd = _read_observed(observed or {})
     problems += odd
     for name, value in seen.items():
         values[name], origins[name] = value, "observed"
@@ -156,8 +155,6 @@ def resolve(
     values["evenkeelPulsarVersion"] = short_name(held.generation)
     if version == "auto" and held.known:
         origins["evenkeelPulsarVersion"] = f"observed{held.note}"
-    if explicit_switches:
-        _follow_switches(values, origins)
     _fall_back(values, origins, problems)
     settings = Settings().with_values(values)
     # Before the first snapshot the load manager is unknown, unless the operator names it.
@@ -192,9 +189,9 @@ def _fall_back(values: dict[str, Value], origins: dict[str, Origin], problems: l
         origins[key] += f", where Pulsar falls back from {was}"
 
 
-def _override(name: str, given: object, explicit_switches: bool) -> Value:
+def _override(name: str, given: object) -> Value:
     key = known_key(name)
-    if name in SWITCHES and not explicit_switches:
+    if name in SWITCHES:
         raise SettingsError(
             f"{name} is the brokers' own switch and does not switch Evenkeel: set {SWITCHES[name]} instead"
         )
@@ -203,12 +200,12 @@ def _override(name: str, given: object, explicit_switches: bool) -> Value:
     return value
 
 
-def _read_observed(observed: Mapping[str, str], explicit_switches: bool) -> tuple[dict[str, Value], list[str]]:
+def _read_observed(observed: Mapping[str, str]) -> tuple[dict[str, Value], list[str]]:
     values: dict[str, Value] = {}
     problems: list[str] = []
     for name, key in registry().items():
         text = observed.get(name)
-        if text is None or name.startswith("evenkeel") or (name in SWITCHES and not explicit_switches):
+        if text is None or name.startswith("evenkeel") or name in SWITCHES:
             continue
         try:
             value = coerce(key, text) if not isinstance(text, str) else parse(key, text)
@@ -224,22 +221,6 @@ def _read_observed(observed: Mapping[str, str], explicit_switches: bool) -> tupl
             problems.append(f"observed {error}; taken all the same, as the cluster runs with it")
         values[name] = value
     return values, problems
-
-
-def _follow_switches(values: dict[str, Value], origins: dict[str, Origin]) -> None:
-    """Let the brokers' switches switch Evenkeel if nothing else does.
-
-    Shedding also needs loadBalancerEnabled, with either manager. Splitting needs it with the extensible manager only
-    (Pulsar: SplitScheduler); the modular manager's split check (ModularLoadManagerImpl.checkNamespaceBundleSplit) does
-    not read it.
-    """
-    extensible = Settings().with_values(values).manager == "extensible"
-    for theirs, ours in SWITCHES.items():
-        needs_balancer = extensible or ours != "evenkeelSplitEnabled"
-        needed = [theirs, "loadBalancerEnabled"] if needs_balancer else [theirs]
-        if origins[ours] == "default":
-            values[ours] = all(values[name] for name in needed)
-            origins[ours] = next((origins[name] for name in needed if origins[name] != "default"), "default")
 
 
 def _judge(settings: Settings, origins: Mapping[str, Origin], problems: list[str], *, manager_is_known: bool) -> None:
@@ -265,7 +246,7 @@ def read_overrides(path: str | Path) -> dict[str, Value]:
         if isinstance(value, dict):
             raise SettingsError(f"{place}: [{name}] is a table; write plain lines `key = value`")
         try:
-            overrides[name] = _override(name, value, explicit_switches=False)
+            overrides[name] = _override(name, value)
         except SettingsError as error:
             raise SettingsError(f"{place}: {error}") from None
     return overrides
@@ -279,7 +260,7 @@ def typed_overrides(pairs: Iterable[str], option: str) -> dict[str, Value]:
         name, is_known = name.strip(), name.strip() in registry()
         if not equals or not (is_known or text.strip("=")):  # a secret may end with `=`
             raise SettingsError(f"{option}{f' {name}' if is_known else ''}: write KEY=VALUE")
-        overrides[name] = _override(name, text, explicit_switches=False)
+        overrides[name] = _override(name, text)
     return overrides
 
 
