@@ -132,15 +132,8 @@ def _frames(spark: SparkSession, intakes: Sequence[SnapshotIntake], small: Small
     readable = [intake for intake in intakes if intake.own is not None]
     if not readable:
         return small.frames(intakes, always=())
-    long = LongAnswers(
-        spark,
-        (
-            landed.path
-            for readable_intake in readable
-            for landed in (readable_intake.own, readable_intake.lent)
-            if landed is not None
-        ),
-    )
+    landed = (each for intake in readable for each in (intake.own, intake.lent))
+    long = LongAnswers(spark, (each.path for each in landed if each is not None))
     topics = topic_frames(long, readable)
     by_key = {intake.key: intake for intake in readable}
     for key, count in topics.too_many.items():

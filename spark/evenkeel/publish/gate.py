@@ -67,10 +67,7 @@ def longest_age(cycle: ClusterCycle) -> timedelta:
 
 def why_withheld(facts: GateFacts) -> str | None:
     """Return why no command of this plan may be sent, in a sentence; None if they may (or wait for an approval)."""
-    for reason in _reasons(facts):
-        if reason is not None:
-            return reason
-    return None
+    return next((reason for reason in _reasons(facts) if reason is not None), None)
 
 
 def _reasons(facts: GateFacts) -> Iterable[str | None]:

@@ -258,13 +258,10 @@ def _act(
         plans = {cluster: str(row["plan_id"]) for cluster, row in acting.items()}
         facts = gate_facts(spark, lake, handover, plans, sending, _now())
         reasons = gate_reasons(facts)
-        waiting = {
-            cluster: gate_facts_of for cluster, gate_facts_of in facts.items() if cluster not in reasons.withheld
-        }
         awaiting = {
-            cluster: gate_facts_of.plan_id
-            for cluster, gate_facts_of in waiting.items()
-            if not is_approved(gate_facts_of)
+            cluster: plans[cluster]
+            for cluster, known in facts.items()
+            if cluster not in reasons.withheld and not is_approved(known)
         }
     going = sorted(acting.keys() - awaiting.keys())
     if not going:

@@ -76,10 +76,8 @@ class CommandExecutor:
         if stale is not None:
             return self._seen(command, "stale", f"not sent: {stale}")
         begun = time.monotonic()
-        request, broker = request_of(command), command["from_broker"]
-        hops = self._client.ask(
-            request.path, broker=broker, method=METHOD, body=request.body, timeout_s=LONGEST_REQUEST_S
-        )
+        (path, body), broker = request_of(command), command["from_broker"]
+        hops = self._client.ask(path, broker=broker, method=METHOD, body=body, timeout_s=LONGEST_REQUEST_S)
         return self._after(command, hops[-1], begun)
 
     def look_again(self, command: Command) -> Outcome | None:
