@@ -38,8 +38,7 @@ from evenkeel.lake.table_log import is_committed
 from evenkeel.model.amounts import amount
 from evenkeel.model.past_commands import HARMED
 from evenkeel.publish import plan as plan_round
-from evenkeel.publish.dispatch import GateReasons, OutcomeRecorder, Sending
-from evenkeel.publish.dispatch_sqs import announce_controls
+from evenkeel.publish.dispatch import GateReasons, OutcomeRecorder, Sending, announce_controls
 from evenkeel.publish.gate import DRY_RUN, SendingResult, gate_facts, gate_reasons, is_approved, longest_age, put_out
 from evenkeel.publish.manifests import INPUTS, AttemptsSoFar, Plans, closed_row, manifest_rows
 from evenkeel.spark.sql import in_spans, with_moments

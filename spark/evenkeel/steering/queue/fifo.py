@@ -259,22 +259,11 @@ class QueueRefused(QueueError):
 
 
 class BadMessage(BadInput):
-    """A message is not valid; it holds all readable fields of its command."""
+    """A message is not valid. `known` are all readable fields of its command: id, plan, cluster and cycle."""
 
-    def __init__(
-        self,
-        reason: str,
-        *,
-        command_id: str | None = None,
-        plan_id: str | None = None,
-        cluster: str | None = None,
-        cycle_at: datetime | None = None,
-    ) -> None:
+    def __init__(self, reason: str, /, **known: Any) -> None:
         super().__init__(reason)
-        self.command_id = command_id
-        self.plan_id = plan_id
-        self.cluster = cluster
-        self.cycle_at = cycle_at
+        self.known = known
 
 
 # Message groups: SQS keeps order within a group, and gives a group to one consumer at a time.
