@@ -1,8 +1,8 @@
-"""Snapshots in lines, made of documents."""
+"""Snapshots in lines, made of documents, and the requests of any snapshot."""
 
 import gzip
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,3 +25,12 @@ def land_lines(
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(gzip.compress(in_lines(document, more, has_configuration=has_configuration), 1))
     return file
+
+
+def requests_of(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the requests of a snapshot with their whole texts."""
+    data = gzip.decompress(path.read_bytes()) if path.name.endswith(".gz") else path.read_bytes()
+    if ".jsonl" in path.name:
+        yield from map(json.loads, data.splitlines()[1:])
+    else:
+        yield from json.loads(data)["requests"]

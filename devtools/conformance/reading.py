@@ -22,6 +22,7 @@ from evenkeel.model.load import (
 from evenkeel.pulsar.generations import generation_of
 from evenkeel.settings import Settings, resolve, simple_class_name
 from evenkeel.settings.parsing import coerce, known_key
+from evenkeel.settings.resolving import SWITCHES
 
 Json = Mapping[str, Any]
 
@@ -40,7 +41,21 @@ def settings_of(*layers: Json | None) -> Settings:
             raise SettingsError(f"unknown setting {name!r}: cases know Pulsar's own keys only")
         coerce(known_key(name), value)
     observed = {name: _text(value) for name, value in merged.items()}
-    return resolve(observed=observed, overrides=None, generation=generation, explicit_switches=True).settings
+    return following_switches(resolve(observed=observed, overrides=None, generation=generation).settings, observed)
+
+
+def following_switches(settings: Settings, observed: Mapping[str, str]) -> Settings:
+    """Return the settings with Evenkeel switched as the brokers are: Pulsar's own rounds heed their switches.
+
+    Shedding also needs loadBalancerEnabled, with either manager. Splitting needs it with the extensible manager only
+    (Pulsar: SplitScheduler); the modular manager's split check (ModularLoadManagerImpl.checkNamespaceBundleSplit) does
+    not read it.
+    """
+    on = {name: observed.get(name, "true") == "true" for name in (*SWITCHES, "loadBalancerEnabled")}
+    has_balancer = {"evenkeelSheddingEnabled": on["loadBalancerEnabled"]}
+    has_balancer["evenkeelSplitEnabled"] = on["loadBalancerEnabled"] or settings.manager == "modular"
+    own = {ours: on[theirs] and has_balancer[ours] for theirs, ours in SWITCHES.items()}
+    return settings.with_values({**{name: on[name] for name in SWITCHES}, **own})
 
 
 def _text(value: Any) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import Any
 from urllib.parse import urlsplit
 
 from botocore import exceptions as boto
@@ -26,26 +26,15 @@ LONGEST_MESSAGE = 300
 _BROKEN_OFF = (boto.ConnectionError, boto.HTTPClientError, boto.IncompleteReadError)
 
 
-@dataclass(frozen=True, slots=True)
-class ServiceAnswer:
-    """The answer of a service to a request that it refused; `code` is "" or digits if the answer had no body."""
-
-    code: str
-    status: int | None
-    message: str
-    error: Mapping[str, object]
-
-    @classmethod
-    def of(cls, error: ClientError) -> ServiceAnswer:
-        """Read the answer from the error; missing parts are "" or None."""
-        body = error.response.get("Error", {})
-        status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode")
-        return cls(str(body.get("Code", "")), status, str(body.get("Message", "")), body)
-
-
 def code_of(error: ClientError) -> str:
-    """Return the code that the service's answer names; digits (its status) if it had no body."""
-    return ServiceAnswer.of(error).code
+    """Return the code that the service's answer names; digits (its status) or "" if it had no body."""
+    return str(error.response.get("Error", {}).get("Code", ""))
+
+
+def _answer_of(error: ClientError) -> tuple[str, int | None, str]:
+    """Return code, status and message of a refused request; missing parts are "" or None."""
+    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+    return code_of(error), status, str(error.response.get("Error", {}).get("Message", ""))
 
 
 def one_line(text: str, longest: int = LONGEST_MESSAGE) -> str:
@@ -99,7 +88,7 @@ _S3_CODES: Mapping[str, tuple[str, str]] = {
 
 def of_s3(error: Exception) -> tuple[str, str]:
     """Return the fault of the store or the network, and what to do: two texts, the second of whole sentences."""
-    return _of_answer(ServiceAnswer.of(error)) if isinstance(error, ClientError) else _of_connection(error)
+    return _of_answer(error) if isinstance(error, ClientError) else _of_connection(error)
 
 
 def is_absent(error: ClientError) -> bool:
@@ -107,20 +96,21 @@ def is_absent(error: ClientError) -> bool:
     return code_of(error) in ("NoSuchKey", "404", "NotFound")
 
 
-def _of_answer(answer: ServiceAnswer) -> tuple[str, str]:
-    code, status = answer.code, "?" if answer.status is None else answer.status
+def _of_answer(error: ClientError) -> tuple[str, str]:
+    code, status, message = _answer_of(error)
+    shown_status = "?" if status is None else status
     if code == "RequestTimeTooSkewed":
-        return _skewed(answer)
+        return _skewed(error.response["Error"])
     if code in _S3_CODES:
         return _S3_CODES[code]
     if not code or code.isdigit():
-        return f"the answer is not one of S3 (HTTP status {status})", _PROXY
-    message = one_line(answer.message) or "without a word"
-    return f"the store answered {code}, HTTP status {status}: {message}", _ENDPOINT
+        return f"the answer is not one of S3 (HTTP status {shown_status})", _PROXY
+    words = one_line(message) or "without a word"
+    return f"the store answered {code}, HTTP status {shown_status}: {words}", _ENDPOINT
 
 
-def _skewed(answer: ServiceAnswer) -> tuple[str, str]:
-    ours, theirs = answer.error.get("RequestTime"), answer.error.get("ServerTime")
+def _skewed(answer: Mapping[str, Any]) -> tuple[str, str]:
+    ours, theirs = answer.get("RequestTime"), answer.get("ServerTime")
     times = f" (this machine {one_line(str(ours))}, the store {one_line(str(theirs))})" if ours and theirs else ""
     return (
         f"this machine's clock and the store's are too far apart{times}",
@@ -178,28 +168,21 @@ _SQS_ADVICE = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class QueueFault:
-    """The fault of a queue or the network. `may_pass`: trying again may help, so there is no `advice`."""
+def of_sqs(error: Exception) -> tuple[str, str | None]:
+    """Return the fault of a queue or the network, and what to do ("" if nothing is known to help).
 
-    what: str
-    may_pass: bool
-    advice: str
-
-
-def of_sqs(error: Exception) -> QueueFault:
-    """Return the fault, whether it may pass by itself, and what to do if not ("" if nothing is known to help)."""
+    None instead of the latter: the fault may pass by itself, so trying again may help.
+    """
     if isinstance(error, ClientError):
-        answer = ServiceAnswer.of(error)
-        name, text, status = answer.code, answer.message, answer.status or 0
-        may_pass = status >= 500 or status == 429 or any(word in name for word in _COME_AGAIN)
+        name, status, text = _answer_of(error)
+        may_pass = (status or 0) >= 500 or status == 429 or any(word in name for word in _COME_AGAIN)
     else:
         name, text = type(error).__name__, str(error)
         # An answer that is not from SQS (a proxy's page, say) raises an error of the parser.
         passing = (*_BROKEN_OFF, ResponseParserError, boto.CredentialRetrievalError, boto.MetadataRetrievalError)
         may_pass = isinstance(error, passing)
-    advice = "" if may_pass else next((advice for part, advice in _SQS_ADVICE.items() if part in name), "")
-    return QueueFault(f"{name} ({_first_line(text)})", may_pass, advice)
+    advice = next((advice for part, advice in _SQS_ADVICE.items() if part in name), "")
+    return f"{name} ({_first_line(text)})", None if may_pass else advice
 
 
 def _first_line(text: str) -> str:

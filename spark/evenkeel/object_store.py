@@ -251,16 +251,9 @@ def _own_search(given: S3Connection, environment: Mapping[str, str]) -> S3Connec
     endpoint = given.endpoint or next((environment[name] for name in _ENDPOINTS if environment.get(name)), None)
     if key and secret and (endpoint or not _has_profiles(environment)):
         token = environment.get("AWS_SESSION_TOKEN")
-        connection = replace(given, access_key=key, secret_key=Secret(secret), endpoint=endpoint)
-        return replace(connection, session_token=Secret(token) if token else None)
-    credentials = _boto_search()
-    connection = replace(
-        given,
-        access_key=credentials.access_key,
-        secret_key=credentials.secret_key,
-        session_token=credentials.session_token,
-    )
-    return replace(connection, region=given.region or credentials.region, endpoint=endpoint or credentials.endpoint)
+        return S3Connection(key, Secret(secret), Secret(token) if token else None, given.region, endpoint)
+    found = _boto_search()
+    return replace(found, region=given.region or found.region, endpoint=endpoint or found.endpoint)
 
 
 def _has_profiles(environment: Mapping[str, str]) -> bool:

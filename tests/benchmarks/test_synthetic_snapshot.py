@@ -12,8 +12,8 @@ from evenkeel.pulsar.observed_rows import observe
 from evenkeel.pulsar.snapshot import SnapshotView, times_that_do_not_fit
 from evenkeel.sources.recordings import Recording, cluster_name
 from evenkeel.sources.snapshot_files import utc
-from evenkeel.sources.snapshot_requests import requests_of
 from tests.pulsar.small_cluster import pulsar_hash
+from tests.snapshot_lines import requests_of
 
 SHAPE = Shape(topics=600, bundles=70, brokers=4, seed=3)
 

@@ -10,7 +10,7 @@ from devtools.demo.folder import taken
 from evenkeel.errors import BadInput
 from evenkeel.sources.configuration import read_configuration
 from evenkeel.sources.recordings import Recording
-from evenkeel.sources.snapshot_requests import requests_of
+from tests.snapshot_lines import requests_of
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 CONFIGURATION = CHECKOUT / "demo" / "evenkeel.toml"

@@ -14,7 +14,7 @@ from evenkeel.pulsar.answers import Answer, Answers
 from evenkeel.pulsar.observed_rows import observe
 from evenkeel.pulsar.snapshot import SnapshotView
 from evenkeel.sources.snapshot_files import utc
-from evenkeel.sources.snapshot_requests import requests_of
+from tests.snapshot_lines import requests_of
 
 pytestmark = pytest.mark.slow
 

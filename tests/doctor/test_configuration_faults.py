@@ -13,8 +13,8 @@ import pytest
 from evenkeel.cli import main
 from evenkeel.doctor.configuration_faults import configuration_faults
 from evenkeel.settings import registry
-from evenkeel.settings.configuration_file import configuration_schema, lines_of
-from evenkeel.settings.resolving import SWITCHES
+from evenkeel.settings.configuration_file import configuration_schema
+from evenkeel.settings.resolving import SWITCHES, lines_of
 from evenkeel.sources.configuration import read_configuration
 from tests.json_schemas import check
 

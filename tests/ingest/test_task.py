@@ -24,9 +24,8 @@ from evenkeel.ingest import task as ingest
 from evenkeel.lake.store import Lake
 from evenkeel.sources.landed_answers import LongAnswers
 from evenkeel.sources.recordings import Recording
-from evenkeel.sources.snapshot_requests import requests_of
 from tests.pulsar.small_cluster import SmallCluster, pulsar_hash, topic
-from tests.snapshot_lines import land_lines
+from tests.snapshot_lines import land_lines, requests_of
 from tests.written_rows import rows_digest
 
 if TYPE_CHECKING:

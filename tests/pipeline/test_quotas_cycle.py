@@ -11,8 +11,7 @@ import pytest
 
 from evenkeel.explain import explain
 from evenkeel.explain.rendering import as_text
-from evenkeel.ingest.bundle_histories import bundles_with_history
-from evenkeel.ingest.open_run import CycleRequest
+from evenkeel.ingest.open_run import CycleRequest, bundles_with_history
 from evenkeel.lake.record import read_attempts, read_rows
 from evenkeel.lake.store import Lake
 from evenkeel.pipeline import run_cycle

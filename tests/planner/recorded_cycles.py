@@ -21,9 +21,10 @@ from evenkeel.model.exact_sums import exact_sum
 from evenkeel.model.load import RATES
 from evenkeel.pulsar.answers import Answer, Answers, Kind
 from evenkeel.settings import EffectiveSettings
-from evenkeel.sources.landed_answers import SnapshotsOfRun, utc_or_none
+from evenkeel.sources.landed_answers import SnapshotsOfRun
 from evenkeel.sources.recordings import Recording
-from evenkeel.sources.snapshot_requests import requests_of
+from evenkeel.times import moment_in
+from tests.snapshot_lines import requests_of
 
 Row = dict[str, Any]
 CLUSTER = "lab"
@@ -75,7 +76,7 @@ def _answers(path: str) -> Answers:
             path=one["path"],
             status=one["status"],
             body=one["body"],
-            at=utc_or_none(one["at"]),
+            at=moment_in(one["at"]),
             location=one["location"],
             method=one["method"],
             size=len((one["body"] or "").encode()),

@@ -10,14 +10,13 @@ import pytest
 from evenkeel.handover import ClusterCycle, Snapshot
 from evenkeel.lake.controls import control_row
 from evenkeel.lake.store import Lake
-from evenkeel.publish import dispatch_sqs
-from evenkeel.publish.dispatch import OutcomeRecorder
-from evenkeel.publish.dispatch_sqs import send_by_queue
+from evenkeel.publish import dispatch
+from evenkeel.publish.dispatch import OutcomeRecorder, send_by_queue
 from evenkeel.steering.dispatcher import LeaseGuard, Timing
 from evenkeel.steering.outcome import Outcome
-from evenkeel.steering.queue.fifo import QueueUnreachable
+from evenkeel.steering.queue.fifo import QueueUnreachable, Unsent
 from evenkeel.steering.queue.messages import AgentReport
-from evenkeel.steering.sqs import QueuedCommands, Reports
+from evenkeel.steering.sqs import Reports
 
 CYCLE = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
 AT = CYCLE.isoformat()
@@ -29,11 +28,11 @@ class QueueOf:
     def __init__(self, cluster: str, *reports: AgentReport) -> None:
         self.cluster, self.reports = cluster, reports
 
-    def send(self, commands: Sequence[Any]) -> QueuedCommands:
-        return QueuedCommands(tuple(command["command_id"] for command in commands), ())
+    def send(self, commands: Sequence[Any]) -> list[Unsent]:
+        return []
 
     def take(self, wanted: Any, until: float) -> Reports:
-        return Reports(self.reports, frozenset())
+        return Reports(self.reports)
 
     def confirm(self, taken: Reports) -> None:
         """Removes nothing."""
@@ -87,10 +86,10 @@ def test_a_pause_is_sent_to_the_agents_of_all_clusters_at_once(monkeypatch: pyte
             told.append((self.cluster, kind))
 
     rows = {name: control_row(name, "pause", "olga", None) for name in names}
-    monkeypatch.setattr(dispatch_sqs, "last_words", lambda spark, lake, clusters: rows)
-    monkeypatch.setattr(dispatch_sqs, "sink_of", lambda cycle, signature: Slow(cycle.cluster))
+    monkeypatch.setattr(dispatch, "last_words", lambda spark, lake, clusters: rows)
+    monkeypatch.setattr(dispatch, "sink_of", lambda cycle, signature: Slow(cycle.cluster))
     cycles = [ClusterCycle(name, AT, Snapshot("", AT), {}, queues={"commands": "q"}) for name in names]
-    dispatch_sqs.announce_controls(None, Lake("/"), cycles, lambda cycle: None, datetime.now(UTC))  # type: ignore
+    dispatch.announce_controls(None, Lake("/"), cycles, lambda cycle: None, datetime.now(UTC))  # type: ignore
     assert sorted(told) == sorted((name, "pause") for name in names if name != "c3")
     assert "c3: the pause could not be sent to its agents: no answer" in caplog.text
 
@@ -108,9 +107,9 @@ def test_a_resume_is_sent_for_fourteen_days_and_a_pause_always(
             told.append(kind)
 
     row = control_row("c1", kind, "olga", None)
-    monkeypatch.setattr(dispatch_sqs, "last_words", lambda spark, lake, clusters: {"c1": row})
-    monkeypatch.setattr(dispatch_sqs, "sink_of", lambda cycle, signature: Queue())
+    monkeypatch.setattr(dispatch, "last_words", lambda spark, lake, clusters: {"c1": row})
+    monkeypatch.setattr(dispatch, "sink_of", lambda cycle, signature: Queue())
     cycles = [ClusterCycle("c1", AT, Snapshot("", AT), {}, queues={"commands": "q"})]
     now = row["at"] + timedelta(days=days)
-    dispatch_sqs.announce_controls(None, Lake("/"), cycles, lambda cycle: None, now)  # type: ignore[arg-type, return-value]
+    dispatch.announce_controls(None, Lake("/"), cycles, lambda cycle: None, now)  # type: ignore[arg-type, return-value]
     assert told == [kind] * is_sent

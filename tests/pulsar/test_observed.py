@@ -12,10 +12,10 @@ from evenkeel.errors import BadInput
 from evenkeel.pulsar.answers import Answer, Answers
 from evenkeel.pulsar.observed_rows import ObservedRows, observe
 from evenkeel.pulsar.snapshot import SnapshotView, own_cluster, times_that_do_not_fit
-from evenkeel.sources.landed_answers import utc_or_none
 from evenkeel.sources.snapshot_files import read_header
-from evenkeel.sources.snapshot_requests import requests_of
+from evenkeel.times import moment_in
 from tests.pulsar.small_cluster import FULL, SmallCluster
+from tests.snapshot_lines import requests_of
 
 RECORDINGS = Path(__file__).parent.parent / "recordings"
 BUNDLE = f"shop/orders/{FULL}"
@@ -26,7 +26,7 @@ def recorded(name: str) -> ObservedRows:
     path = RECORDINGS / name
     header = read_header(path)
     answers = Answers(
-        Answer(n, r["broker"], r["path"], r["status"], r["body"], utc_or_none(r["at"]), r["location"], r["method"])
+        Answer(n, r["broker"], r["path"], r["status"], r["body"], moment_in(r["at"]), r["location"], r["method"])
         for n, r in enumerate(requests_of(path))
     )
     return observe(SnapshotView("lab", str(path), header.started_at, header.finished_at, answers, Answers(()), None))

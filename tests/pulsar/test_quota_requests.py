@@ -17,10 +17,10 @@ from evenkeel.pulsar.quotas import bundles_to_ask
 from evenkeel.pulsar.snapshot import SnapshotView
 from evenkeel.sources.collecting import TakenSnapshot, WantedSnapshot, take_snapshot
 from evenkeel.sources.landing import FolderStore
-from evenkeel.sources.snapshot_requests import requests_of
 from evenkeel.times import utc_seconds
 from tests.pulsar.admin.books import DEFAULT_QUOTA, Size, sized
 from tests.pulsar.admin.simulated import Answer, SimulatedCluster
+from tests.snapshot_lines import requests_of
 
 SIZE = Size(topics=20, namespaces=2, bundles=4)
 BUSY = "acme/ns0001/0x7ffffffe_0xbffffffd"

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from devtools.conformance.reading import following_switches
 from evenkeel.model.filters.broker_filters import BrokerFilters
 from evenkeel.model.load import BrokerLoadData, BrokerReport, ExtensibleLoad, Policies
 from evenkeel.model.usage import ExtensibleAverages
@@ -200,7 +201,7 @@ def test_no_bundle_is_shed_while_a_switch_is_off(key: str) -> None:
     observed = {"loadManagerClassName": f"org.apache.pulsar.broker.loadbalance.extensions.{EXTENSIBLE}"}
 
     def status(observed: dict[str, str]) -> str:
-        held = resolve(observed=observed, overrides=None, explicit_switches=True).settings
+        held = following_switches(resolve(observed=observed, overrides=None).settings, observed)
         load = ExtensibleLoad(TWO, {})
         return run_transfers(load, TransferState(), Policies(), {}, held, now=NOW, last_shed_at=None).status
 

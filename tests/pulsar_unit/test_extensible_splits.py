@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from devtools.conformance.reading import following_switches
 from evenkeel.model.load import BundleStats
 from evenkeel.plan_splits.rules.default_namespace_bundle_split_strategy import (
     ExtensibleSplits,
@@ -136,5 +137,5 @@ def switched(*off: str) -> Settings:
     """The settings of an extensible cluster that has these keys off, and that splits at the first hit."""
     observed = {"loadManagerClassName": f"org.apache.pulsar.broker.loadbalance.extensions.{EXTENSIBLE}"}
     observed |= dict.fromkeys(off, "false")
-    held = resolve(observed=observed, overrides=None, explicit_switches=True).settings
+    held = following_switches(resolve(observed=observed, overrides=None).settings, observed)
     return held.with_values({"loadBalancerNamespaceBundleSplitConditionHitCountThreshold": 0})

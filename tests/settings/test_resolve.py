@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from devtools.conformance.reading import following_switches
 from evenkeel.errors import SettingsError
 from evenkeel.settings import EffectiveSettings, Settings, contradictions, digest_with, registry, resolve
 
@@ -73,12 +74,13 @@ def test_the_clusters_switches_are_not_taken_and_change_no_digest() -> None:
     assert off.digest == on.digest
 
 
-def test_explicit_switches_are_taken_and_switch_evenkeel() -> None:
-    found = effective(RUNTIME, explicit_switches=True)
-    assert not found.settings.loadBalancerSheddingEnabled
-    assert (found.settings.evenkeelSheddingEnabled, found.settings.evenkeelSplitEnabled) == (False, False)
-    no_balancer = effective({"loadBalancerEnabled": "false"}, explicit_switches=True).settings
-    assert (no_balancer.evenkeelSheddingEnabled, no_balancer.evenkeelSplitEnabled) == (False, True)
+def test_switches_that_are_followed_switch_evenkeel() -> None:
+    found = following_switches(effective(RUNTIME).settings, RUNTIME)
+    assert not found.loadBalancerSheddingEnabled
+    assert (found.evenkeelSheddingEnabled, found.evenkeelSplitEnabled) == (False, False)
+    no_balancer = {"loadBalancerEnabled": "false"}
+    found = following_switches(effective(no_balancer).settings, no_balancer)
+    assert (found.evenkeelSheddingEnabled, found.evenkeelSplitEnabled) == (False, True)
 
 
 @pytest.mark.parametrize(
@@ -89,17 +91,10 @@ def test_only_the_extensible_managers_splits_need_the_load_balancer(manager: str
         "loadBalancerEnabled": "false",
         "loadManagerClassName": f"org.apache.pulsar.broker.loadbalance.any.{manager}",
     }
-    found = effective(observed, explicit_switches=True)
-    assert (found.settings.evenkeelSheddingEnabled, found.settings.evenkeelSplitEnabled) == (False, splits)
-    assert found.origins["evenkeelSheddingEnabled"] == "observed"
     not_followed = effective(observed).settings
+    found = following_switches(not_followed, observed)
+    assert (found.evenkeelSheddingEnabled, found.evenkeelSplitEnabled) == (False, splits)
     assert (not_followed.evenkeelSheddingEnabled, not_followed.evenkeelSplitEnabled) == (True, True)
-
-
-def test_an_operators_own_split_switch_wins_over_the_load_balancers() -> None:
-    observed = {"loadBalancerEnabled": "false", "loadManagerClassName": "ExtensibleLoadManagerImpl"}
-    found = effective(observed, {"evenkeelSplitEnabled": True}, explicit_switches=True)
-    assert (found.settings.evenkeelSplitEnabled, found.origins["evenkeelSplitEnabled"]) == (True, "override")
 
 
 def test_an_override_of_the_clusters_switch_points_to_evenkeels() -> None:

@@ -22,9 +22,9 @@ from evenkeel.sources.collecting import TakenSnapshot, WantedSnapshot, take_snap
 from evenkeel.sources.landing import FolderStore
 from evenkeel.sources.recordings import Recording, cluster_name
 from evenkeel.sources.snapshot_files import read_header
-from evenkeel.sources.snapshot_requests import requests_of
 from tests.pulsar.admin.books import Size, brokers_in, renamed, replayed, requests_in, silent_brokers, sized
 from tests.pulsar.admin.simulated import Answer, SimulatedCluster
+from tests.snapshot_lines import requests_of
 
 pytestmark = pytest.mark.slow
 

@@ -20,8 +20,8 @@ from evenkeel.pulsar.limits import MOST_BROKERS, BeyondLimit, Limits
 from evenkeel.sources.collecting import TakenSnapshot, WantedSnapshot, take_snapshot
 from evenkeel.sources.landed_answers import read_small_answers
 from evenkeel.sources.landing import FolderStore
-from evenkeel.sources.snapshot_requests import requests_of
 from tests.pulsar.admin.rubbish import RubbishServer, body, chunked, listing, of_json, repeated
+from tests.snapshot_lines import requests_of
 
 pytestmark = pytest.mark.slow
 

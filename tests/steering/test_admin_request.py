@@ -30,8 +30,8 @@ def test_a_request_names_one_bundle_and_one_broker_whatever_their_names_hold(
     tenant: str, namespace: str, host: str, port: int
 ) -> None:
     bundle = f"{tenant}/{namespace}/0x00000000_0x40000000"
-    found = request_of(unload(bundle, "b1:8080", f"{host}:{port}"))
-    parts = urlsplit(found.path)
+    path, body = request_of(unload(bundle, "b1:8080", f"{host}:{port}"))
+    parts = urlsplit(path)
     assert [unquote(name) for name in parts.path.split("/")] == [
         "",
         "admin",
@@ -41,26 +41,26 @@ def test_a_request_names_one_bundle_and_one_broker_whatever_their_names_hold(
         "unload",
     ]
     assert parse_qs(parts.query) == {"destinationBroker": [f"{host}:{port}"]}
-    assert (parts.scheme, parts.netloc, parts.fragment, found.body) == ("", "", "", None)
+    assert (parts.scheme, parts.netloc, parts.fragment, body) == ("", "", "", None)
 
 
 @given(local=names, domain=st.sampled_from(["persistent", "non-persistent"]))
 def test_a_topics_request_names_one_topic_whatever_its_name_holds(local: str, domain: str) -> None:
     assume(local.strip())
-    found = request_of(unload_topic(BUNDLE, f"{domain}://acme/orders/{local}", "b1:8080"))
-    parts = urlsplit(found.path)
+    path, body = request_of(unload_topic(BUNDLE, f"{domain}://acme/orders/{local}", "b1:8080"))
+    parts = urlsplit(path)
     names_of = [unquote(name) for name in parts.path.split("/")]
     assert names_of == ["", "admin", "v2", domain, "acme", "orders", local, "unload"]
-    assert (parts.scheme, parts.netloc, parts.query, parts.fragment, found.body) == ("", "", "", "", None)
+    assert (parts.scheme, parts.netloc, parts.query, parts.fragment, body) == ("", "", "", "", None)
 
 
 def test_a_split_sends_its_cuts_ascending_and_each_once() -> None:
     """The modular manager never answers to doubled positions; the record keeps them as they were decided."""
     row = split(BUNDLE, "b1:8080", 30, 10, 10, children=True)
-    found = request_of(row)
-    assert found.path.endswith("/0x00000000_0x40000000/split?splitAlgorithmName=specified_positions_divide&unload=true")
-    assert json.loads(found.body or "") == [10, 30]
-    assert request_text(row) == f"PUT {found.path} [30, 10, 10]"
+    path, body = request_of(row)
+    assert path.endswith("/0x00000000_0x40000000/split?splitAlgorithmName=specified_positions_divide&unload=true")
+    assert json.loads(body or "") == [10, 30]
+    assert request_text(row) == f"PUT {path} [30, 10, 10]"
 
 
 @pytest.mark.parametrize(

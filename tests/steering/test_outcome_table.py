@@ -1,13 +1,15 @@
 """One outcome per observation, whoever made it: the publisher, the agent, or the next cycle."""
 
 from collections.abc import Iterator
+from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from itertools import product
 from typing import Any
 
 import pytest
 
-from evenkeel.ingest.task import settle
+from evenkeel.handover import ClusterCycle, Snapshot
+from evenkeel.ingest.task import settled
 from evenkeel.lake.outbox import OPEN, as_text
 from evenkeel.pulsar.admin.client import AdminClient
 from evenkeel.pulsar.admin.connection import AdminConnection
@@ -126,8 +128,9 @@ def rows(lab: SimulatedPulsar, scene: str, bundle: str) -> dict[str, list[dict[s
 def next_cycle(lab: SimulatedPulsar, scene: str, command: dict[str, Any], at: datetime) -> Outcome | None:
     """What the next cycle says of the command, which its publisher left without an outcome."""
     act = as_text({**command, "outcome": None, "detail": None, "seen_at": None})
-    found = settle([act], rows(lab, scene, command["bundle"]), observed_at=at, steered_until=None)
-    return found[0] if found else None
+    cycle = ClusterCycle("lab", at.isoformat(), Snapshot("", ""), {}, acts=(act,))
+    found = settled(cycle, rows(lab, scene, command["bundle"]), at).outcomes
+    return Outcome(*(found[0][column.name] for column in fields(Outcome))) if found else None
 
 
 @pytest.fixture
@@ -160,14 +163,14 @@ def test_the_one_who_sends_and_the_next_cycle_come_to_the_same(
 
     lab.faults = answer
     sent = carrier(lab, way).carry_out(command)
-    settled = next_cycle(lab, scene, command, datetime.now(UTC))
+    told = next_cycle(lab, scene, command, datetime.now(UTC))
     assert sent.outcome == SCENES[scene], sent.detail
     if sent.outcome in OPEN:
-        assert settled is None, "the next cycle cannot tell either, and puts nothing on record"
+        assert told is None, "the next cycle cannot tell either, and puts nothing on record"
     else:
-        assert settled is not None
-        assert settled.outcome == sent.outcome
-        assert settled.detail.removeprefix("seen by the next cycle: ") in sent.detail
+        assert told is not None
+        assert told.outcome == sent.outcome
+        assert told.detail.removeprefix("seen by the next cycle: ") in sent.detail
 
 
 @pytest.mark.parametrize("way", ["publisher", "agent"])
@@ -184,12 +187,12 @@ def test_the_one_who_looks_again_and_the_next_cycle_come_to_the_same(
     looking = carrier(lab, way)
     play(lab, scene, first)
     again = looking.look_again(command)
-    settled = next_cycle(lab, scene, command, datetime.now(UTC))
+    told = next_cycle(lab, scene, command, datetime.now(UTC))
     wanted = "lost" if is_expired and SCENES[scene] == "unknown" else SCENES[scene]
     assert again is not None
     assert again.outcome == wanted, again.detail
-    assert (settled.outcome if settled is not None else "unknown") == wanted
-    assert settled is None or settled.detail == f"seen by the next cycle: {again.detail}"
+    assert (told.outcome if told is not None else "unknown") == wanted
+    assert told is None or told.detail == f"seen by the next cycle: {again.detail}"
 
 
 def test_a_split_that_left_no_trace_comes_to_the_same(lab: SimulatedPulsar) -> None:
@@ -198,10 +201,10 @@ def test_a_split_that_left_no_trace_comes_to_the_same(lab: SimulatedPulsar) -> N
     command = split(first, a, 0x10000000)
     lab.faults = lambda _broker, _method, path: Fault(status=204, works=False) if "/split" in path else None
     sent = carrier(lab, "publisher").carry_out(command)
-    settled = next_cycle(lab, "untouched", command, datetime.now(UTC))
+    told = next_cycle(lab, "untouched", command, datetime.now(UTC))
     assert (sent.outcome, sent.detail) == ("timed_out", "the bundle is whole, as before; it is not sent any more")
-    assert settled is not None
-    assert (settled.outcome, settled.detail) == (sent.outcome, f"seen by the next cycle: {sent.detail}")
+    assert told is not None
+    assert (told.outcome, told.detail) == (sent.outcome, f"seen by the next cycle: {sent.detail}")
 
 
 def test_a_bundle_that_came_back_was_not_moved_whatever_was_answered(lab: SimulatedPulsar) -> None:

@@ -11,7 +11,7 @@ from evenkeel.pulsar.observed_rows import observe
 from evenkeel.pulsar.snapshot import SnapshotView
 from evenkeel.sources.recordings import Recording, cluster_name
 from evenkeel.sources.snapshot_files import utc
-from evenkeel.sources.snapshot_requests import requests_of
+from tests.snapshot_lines import requests_of
 from tests.tutorial.run import RECORDING
 from tests.tutorial.snapshots import write
 from tests.tutorial.thrash import AFTER, BEFORE, CHANGED_AT, CLUSTER, HOT, MOMENTS, Moment, course

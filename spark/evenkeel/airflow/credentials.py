@@ -14,8 +14,6 @@ from evenkeel.errors import SettingsError
 from evenkeel.object_store import S3Connection
 from evenkeel.pulsar.admin.connection import Credentials, address_in, from_environment, variable_of
 from evenkeel.secret import Secret
-from evenkeel.spark.code import source_root
-from evenkeel.spark.jars import delta_jars
 from evenkeel.spark.session import classic_settings
 from evenkeel.steering.queue.signing import SigningKeys, keys_from_environment, keys_in
 
@@ -174,9 +172,4 @@ def classic_connection(master: str) -> str:
 
     Its tasks need a full JDK (JAVA_HOME), and in PYSPARK_PYTHON a Python with the packages of `requirements.txt`.
     """
-    extra = {
-        **classic_settings(master),
-        "spark.jars": ",".join(map(str, delta_jars())),
-        "spark.executorEnv.PYTHONPATH": str(source_root()),
-    }
-    return json.dumps({"conn_type": "spark", "host": master, "extra": extra})
+    return json.dumps({"conn_type": "spark", "host": master, "extra": classic_settings(master)})

@@ -6,15 +6,14 @@ The interval is the window. Nothing is ever sent, whatever mode the environment 
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from evenkeel import pipeline
-from evenkeel.airflow.dag_files import check_ceiling, check_shapes
 from evenkeel.airflow.order import BACKFILL, await_turn, kind_of
-from evenkeel.airflow.steps import Events, TaskInstance, carried_out, lake_root, put_on_record
+from evenkeel.airflow.steps import Events, TaskInstance, carried_out, put_on_record, request_from
 from evenkeel.errors import BadInput, NothingLanded
 from evenkeel.handover import Handover
 from evenkeel.ingest.chunks import decided_at_all, landed_bytes, landed_in
@@ -94,29 +93,15 @@ def window_request(params: Mapping[str, Any], dag_run: Any) -> CycleRequest:
 
     BadInput for a run without an interval, `SettingsError` for invalid params.
     """
-    given = {**params, "mode": "dry_run"}
-    check_shapes(given)
-    check_ceiling(given)
+    request = request_from({**params, "mode": "dry_run"}, dag_run)
     since, until = dag_run.data_interval_start, dag_run.data_interval_end
     if since is None or until is None or since >= until:
         raise BadInput(
             "the run has no data interval, so there is no window to decide: trigger it with a logical date, or create "
             f"a backfill (airflow backfill create --dag-id {dag_run.dag_id} --from-date … --to-date …)"
         )
-    return CycleRequest(
-        lake=lake_root(dag_run.dag_id),
-        source=params.get("source") or "",
-        configuration=os.environ.get("EVENKEEL_CONFIG"),
-        clusters=tuple(params.get("clusters") or ()),
-        every=True,
-        since=utc_text(since),
-        until=utc_text(until - _TICK),
-        overrides=dict(params.get("settings") or {}),
-        dag_id=dag_run.dag_id,
-        run_id=dag_run.run_id,
-        kind=BACKFILL,
-        triggered_by=getattr(dag_run, "triggering_user_name", None),
-    )
+    since, until = utc_text(since), utc_text(until - _TICK)
+    return replace(request, at=None, every=True, since=since, until=until, kind=BACKFILL)
 
 
 def course(cycles: int, seconds: float, waiting: int) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from datetime import UTC, datetime, timedelta
-from typing import Any, Protocol
+from typing import Any
 
 from evenkeel.errors import EvenkeelError
 
@@ -25,20 +25,13 @@ _LOOK_FOR_S = 60.0
 _COME_AGAIN = timedelta(seconds=5)
 
 
-class Runs(Protocol):
-    """The used part of Airflow's task instance."""
-
-    def get_previous_dagrun(self, state: str | None = None) -> Any:
-        """Return the previous run of the DAG, in that state or in any; None without one."""
-
-
 def kind_of(dag_run: Any) -> str:
     """backfill or live."""
     run_type = str(getattr(dag_run.run_type, "value", dag_run.run_type))
     return BACKFILL if run_type == BACKFILL else "live"
 
 
-def await_turn(dag_run: Any, ti: Runs, *, windows: bool = False) -> datetime | None:
+def await_turn(dag_run: Any, ti: Any, *, windows: bool = False) -> datetime | None:
     """Return once the previous run of this backfill is over, with its logical date; at once in any other run.
 
     `windows`: True if every run of the DAG decides an interval of the past, whatever its kind. Then any run waits for

@@ -93,7 +93,7 @@ def _keys(environment: Mapping[str, str] = ENVIRONMENT) -> tuple[Secret, ...]:
     if given is not None:
         from evenkeel.steering.queue.signing import keys_in
 
-        return keys_in(*given).keys
+        return keys_in(*given)
     home = Path(environment.get("EVENKEEL_HOME") or environment.get("AIRFLOW_HOME") or "~/airflow").expanduser()
     try:
         return (Secret(Home.of(home).secret(_KEPT_AS)),)

@@ -244,8 +244,7 @@ def keep(spark: SparkSession, params: Mapping[str, Any], dag_run: Any, ti: TaskI
 def sending(mode: str, lake: str) -> Sending:
     """Return the steering of a lake's clusters in this mode: tokens from Airflow's connections, and external stops."""
     from evenkeel.airflow.credentials import from_airflow, keys_from_airflow
-    from evenkeel.publish.dispatch import Sending, reach_with
-    from evenkeel.publish.dispatch_sqs import sign_with
+    from evenkeel.publish.dispatch import Sending, reach_with, sign_with
 
     stopped = LakeGuard(lake, partial(halted, mode))
     return Sending(reach_with(from_airflow), halted=stopped, signature=sign_with(keys_from_airflow))

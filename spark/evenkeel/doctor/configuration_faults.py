@@ -13,7 +13,8 @@ from evenkeel.settings.configuration_file import (
     faults_in,
     operation_in,
 )
-from evenkeel.settings.entries import FaultPath, without
+from evenkeel.settings.entries import without
+from evenkeel.settings.resolving import FaultPath
 from evenkeel.sources.configuration import read_configuration
 from evenkeel.sources.recordings import missing_in
 from evenkeel.transparency.witnesses import witnesses_of

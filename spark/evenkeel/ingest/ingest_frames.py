@@ -24,11 +24,12 @@ from evenkeel.pulsar.topic_stats import (
     topic_stats,
 )
 from evenkeel.settings import EffectiveSettings
-from evenkeel.sources.landed_answers import LongAnswers, utc_or_none
+from evenkeel.sources.landed_answers import LongAnswers
 from evenkeel.sources.snapshot_requests import SnapshotRequest
 from evenkeel.spark.column_types import schema_of
 from evenkeel.spark.session import keep
 from evenkeel.spark.sql import is_one_of, iso, moment, united
+from evenkeel.times import moment_in
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -395,7 +396,7 @@ def _raw_row(intake: SnapshotIntake, request: SnapshotRequest) -> dict[str, Any]
         "method": request.method,
         "path": request.path,
         "status": request.status,
-        "at": utc_or_none(request.at),
+        "at": moment_in(request.at),
         "elapsed_ms": request.elapsed_ms,
         "location": request.location,
         "body": request.body if request.unread is None else request.unread,

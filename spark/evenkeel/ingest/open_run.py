@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -21,9 +21,21 @@ from functools import cache, partial
 from traceback import format_exc
 from typing import TYPE_CHECKING, Any
 
+from evenkeel.cycle.fold import PLANNER
+from evenkeel.cycle.loads import FORGOTTEN_THOUGH_REFUSED
 from evenkeel.errors import BadInput, EvenkeelError, LandingError, NothingLanded, SettingsError
-from evenkeel.handover import FAILED, PULSAR_ADMIN, RECORDING, SKIPPED, ClusterCycle, Handover, Run, Snapshot
-from evenkeel.ingest.bundle_histories import HistoryLookup, bundles_with_history
+from evenkeel.handover import (
+    FAILED,
+    PULSAR_ADMIN,
+    RECORDING,
+    SKIPPED,
+    ClusterCycle,
+    CycleKey,
+    Handover,
+    Predecessor,
+    Run,
+    Snapshot,
+)
 from evenkeel.ingest.wish_intake import with_wishes, with_wishes_on_record
 from evenkeel.lake.manifest import find_predecessors
 from evenkeel.lake.outbox import with_acts
@@ -39,7 +51,7 @@ from evenkeel.spark.sql import compile_queries
 from evenkeel.times import utc_text
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from evenkeel.object_store import Resolver as StoreResolver
     from evenkeel.pulsar.admin.connection import Resolver
@@ -53,6 +65,10 @@ _OBSERVED_AT_ONCE = 256
 _WITH_QUIET_ONES = 64
 # All clusters together; a try of the DAG's task has ten minutes.
 _OBSERVED_SECONDS = 360.0
+
+
+HistoryLookup = Callable[[Sequence[str], datetime], Mapping[str, frozenset[str]]]
+"""Function from clusters and the moment to decide to each cluster's bundles with a history."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,7 +334,7 @@ def _fetched(
 def _fetch(source: ClusterSource, at: str, landing: S3Landing) -> ClusterCycle:
     assert source.zone is not None
     fetched = landing.snapshot_at(at)
-    landing.expire(source.zone.landing_days, fetched.snapshot)
+    Landing(source.recording, source.limits).expire(source.zone.landing_days, fetched.snapshot)
     unreadable = tuple((problem.file, problem.place, problem.reason) for problem in fetched.problems)
     return replace(_landed(source, fetched.snapshot), unreadable=unreadable)
 
@@ -401,7 +417,7 @@ def _named(source: ClusterSource, recording: Recording) -> Callable[[Snapshot], 
     """Return the source with the name of the cluster in a snapshot, unless it has a name."""
     if source.cluster:
         return lambda _: source
-    names = ClusterNames(recording, source.limits)
+    names = ClusterNames(recording)
     return lambda snapshot: replace(source, cluster=names.of(snapshot))
 
 
@@ -434,3 +450,36 @@ def window_of(source: ClusterSource, since: datetime | None, until: datetime | N
 def _of_recording(source: ClusterSource, snapshot: Snapshot, unreadable: Iterable[Problem]) -> ClusterCycle:
     problems = tuple((problem.file, problem.place, problem.reason) for problem in unreadable)
     return replace(_landed(source, snapshot), unreadable=problems)
+
+
+def bundles_with_history(
+    spark: SparkSession, lake: Lake, clusters: Sequence[str], at: datetime
+) -> Mapping[str, frozenset[str]]:
+    """Return each cluster's bundles that have a history in the predecessor of a live cycle at that moment.
+
+    Their resource quotas need not be requested. A bundle has a history if the predecessor's averages of it have had a
+    sample. It has none if the predecessor requested its split: Pulsar 4.x then forgets the history, also if the split
+    does not happen.
+    """
+    from pyspark.sql import functions as F
+
+    before = find_predecessors(spark, lake, [(cluster, utc_text(at), None) for cluster in clusters], kind="live")
+    loads = _written(spark, lake, before, "bundle_load")
+    if loads is None:
+        return {}
+    # Averages that began from a resource quota and have had no sample have the same count.
+    known = loads.where("long_samples > 0 and coalesce(samples_since_quota, 1) > 0").select("cluster", "bundle")
+    splits = _written(spark, lake, before, "split_decisions")
+    if splits is not None:
+        requested = (F.col("outcome") == "split") | F.col("rule").isin(sorted(FORGOTTEN_THOUGH_REFUSED))
+        requested &= F.col("strategy") != PLANNER
+        forgotten = splits.where(requested).select("cluster", F.col("subject").alias("bundle")).distinct()
+        known = known.join(forgotten, ["cluster", "bundle"], how="left_anti")
+    rows = known.groupBy("cluster").agg(F.collect_set("bundle").alias("bundles")).collect()
+    return {row["cluster"]: frozenset(row["bundles"]) for row in rows}
+
+
+def _written(spark: SparkSession, lake: Lake, before: Mapping[CycleKey, Predecessor], table: str) -> DataFrame | None:
+    """Return the rows that these attempts wrote to a table; None if they wrote none."""
+    writes = [write for attempt in before.values() for write in attempt.writes if write.table == table and write.rows]
+    return lake.read(spark, table, writes) if writes else None

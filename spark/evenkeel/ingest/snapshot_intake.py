@@ -22,8 +22,6 @@ UNREADABLE_SNAPSHOT = "unreadable_snapshot"
 UNREADABLE_REQUEST = "unreadable_request"
 REFUSED_SETTINGS = "refused_settings"
 ODD_SETTING = "odd_setting"
-OWN, LENT = "own", "lent"
-"""Origin of an answer: the snapshot's own, or the earlier snapshot that lends configuration and topic lists."""
 _ROW_BYTES, _REQUEST_BYTES = 1_500, 500
 
 
@@ -74,11 +72,6 @@ class SnapshotIntake:
         if self.settings is not None and self.settings.settings.evenkeelManager != "auto":
             return self.settings.settings.manager
         return str(self.observed.policies["manager"]) if self.observed is not None else None
-
-    def file(self, source: str) -> str:
-        """Return the file of the snapshot's own or lent answers."""
-        landed = self.lent if source == LENT else self.own
-        return str(landed.path) if landed is not None else self.cycle.snapshot.path
 
     def refuse(self, rejection: Rejection, file: str | None = None) -> None:
         """Reject an answer, found in `file` or else in the cycle's own snapshot."""
@@ -138,19 +131,20 @@ def _look_at(
 ) -> None:
     """Read the small answers, resolve the settings and judge if the snapshot can be decided on."""
     path = intake.cycle.snapshot.path
-    parts = [(OWN, own_answers)] if lent is None else [(OWN, own_answers), (LENT, lent)]
-    size = sum(part.size for _, part in parts)
+    parts = [own_answers] if lent is None else [own_answers, lent]
+    size = sum(part.size for part in parts)
     try:
-        demand_few(
-            sum(len(part.requests) for _, part in parts), size, sum(part.values for _, part in parts), intake.limits
-        )
+        demand_few(sum(len(part.requests) for part in parts), size, sum(part.values for part in parts), intake.limits)
     except BeyondLimit as error:
         intake.refuse(_beyond("raw_answers", "snapshot", str(error)))
         intake.leave_out(f"the snapshot {path} is not read: {error}")
         return
-    unread = [(request, source) for source, part in parts for request in part.requests if request.unread is not None]
-    for request, source in unread[:MOST_REJECTIONS]:
-        _refuse_request(intake, request, source)
+    unread = [(part, request) for part in parts for request in part.requests if request.unread is not None]
+    for part, request in unread[:MOST_REJECTIONS]:
+        place = f"request {request.n}"
+        reason = f"{place} cannot be read as a request; whatever was answered to it is unknown in this cycle"
+        unreadable = Rejection("raw_answers", place, UNREADABLE_REQUEST, reason, request.unread)
+        intake.refuse(unreadable, str(part.landed.path))
     if len(unread) > MOST_REJECTIONS:
         reason = f"{len(unread):,} of its requests cannot be read; the first {MOST_REJECTIONS:,} are on record"
         intake.refuse(Rejection("raw_answers", "snapshot", UNREADABLE_REQUEST, reason, None))
@@ -273,12 +267,6 @@ def configuration_of(policies: Mapping[str, Any]) -> dict[str, str]:
     """Return the configuration, with the load manager that the brokers run: the file may be of an earlier snapshot."""
     shown = {"loadManagerClassName": CLASSES[policies["manager"]]} if policies["manager"] in CLASSES else {}
     return dict(policies["configuration"] or {}) | shown
-
-
-def _refuse_request(intake: SnapshotIntake, request: SnapshotRequest, source: str) -> None:
-    place = f"request {request.n}"
-    reason = f"{place} cannot be read as a request; whatever was answered to it is unknown in this cycle"
-    intake.refuse(Rejection("raw_answers", place, UNREADABLE_REQUEST, reason, request.unread), intake.file(source))
 
 
 def _unreadable(reason: str | BadInput, more: str = "") -> Rejection:

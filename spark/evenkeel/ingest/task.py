@@ -20,7 +20,7 @@ boundaries in force. Modular brokers report ownership in their load reports, whi
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -48,7 +48,7 @@ from evenkeel.lake.store import Lake
 from evenkeel.model.bundles import decode_number, namespace_of
 from evenkeel.pulsar.quotas import QUOTAS
 from evenkeel.sources.landed_answers import LongAnswers, SnapshotsOfRun
-from evenkeel.steering.outcome import LONGEST_REQUEST_S, Outcome, outcome_of
+from evenkeel.steering.outcome import LONGEST_REQUEST_S, Observation, Outcome, outcome_of
 from evenkeel.steering.premise import Look
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ _PIECE = 4
 
 def run(spark: SparkSession, handover: Handover) -> Handover:
     """Take in the snapshots of all open cycles and return the hand-over with the writes; see the module's text."""
-    small, outcomes = SmallRows(spark, (*_SMALL_TABLES, QUOTAS, RAW)), _Told()
+    small, outcomes = SmallRows(spark, (*_SMALL_TABLES, QUOTAS, RAW)), _Outcomes()
     intakes = _taken_in(spark, handover, small, outcomes)
     frames = _frames(spark, intakes, small)
     handover = _remembering(handover, outcomes, frames, spark)
@@ -72,7 +72,7 @@ def run(spark: SparkSession, handover: Handover) -> Handover:
     return settled.with_writes(Lake(handover.lake).append(spark, frames, handover=settled, task="ingest"))
 
 
-def _taken_in(spark: SparkSession, handover: Handover, small: SmallRows, outcomes: _Told) -> list[SnapshotIntake]:
+def _taken_in(spark: SparkSession, handover: Handover, small: SmallRows, outcomes: _Outcomes) -> list[SnapshotIntake]:
     """Read the snapshots of all open cycles. In a window rows are sent on as they come."""
     cycles, in_pieces = handover.open_cycles(), handover.is_window()
     snapshots, in_force, matches = SnapshotsOfRun(cycles), SettingsInForce(), Known()
@@ -84,29 +84,21 @@ def _taken_in(spark: SparkSession, handover: Handover, small: SmallRows, outcome
         held.append(intake)
         leave_out_the_largest([intake] if in_pieces else held)
         if in_pieces and sum(intake_held.held for intake_held in held) > intake.limits.bytes_of("run_mib") // _PIECE:
-            outcomes.look(held)
+            _look(held, outcomes)
             add_matches(spark, held, matches)
             small.send(held)
             held.clear()
-    outcomes.look(held)
+    _look(held, outcomes)
     add_matches(spark, held, matches)
     return intakes
 
 
-class _Told:
-    """Outcomes of commands that are still open, by each cycle's snapshot."""
-
-    def __init__(self) -> None:
-        self.of: dict[CycleKey, Settled] = {}
-
-    def look(self, intakes: Iterable[SnapshotIntake]) -> None:
-        """Read the rows of intakes, which must be in memory."""
-        for intake in intakes:
-            if intake.cycle.acts and intake.observed is not None and intake.own is not None:
-                lag = _lag_of_ownership(intake)
-                self.of[intake.key] = settled(
-                    intake.cycle, intake.observed.rows, intake.own.header.finished_at, lag=lag
-                )
+def _look(intakes: Iterable[SnapshotIntake], outcomes: _Outcomes) -> None:
+    """Add the outcomes of commands that are still open by these intakes, whose rows must be in memory."""
+    for intake in intakes:
+        if intake.cycle.acts and intake.observed is not None and intake.own is not None:
+            ended = intake.own.header.finished_at
+            outcomes[intake.key] = settled(intake.cycle, intake.observed.rows, ended, lag=_lag_of_ownership(intake))
 
 
 def _lag_of_ownership(intake: SnapshotIntake) -> timedelta:
@@ -121,18 +113,17 @@ def _lag_of_ownership(intake: SnapshotIntake) -> timedelta:
 
 
 def _remembering(
-    handover: Handover, outcomes_by_cycle: _Told, frames: dict[str, DataFrame], spark: SparkSession
+    handover: Handover, known: Mapping[CycleKey, Settled], frames: dict[str, DataFrame], spark: SparkSession
 ) -> Handover:
     """Return the hand-over with the outcomes of commands.
 
     A run of one cycle of each cluster also records them. The past cycles of a window record none again.
     """
-    outcomes = [row for settled in outcomes_by_cycle.of.values() for row in settled.outcomes]
+    outcomes = [row for settled in known.values() for row in settled.outcomes]
     if outcomes and handover.run.kind != "backfill" and not handover.is_window():
         frames["outcomes"] = body_frame(spark, "outcomes", outcomes)
     return handover.with_cycles(
-        replace(cycle, acts=outcomes_by_cycle.of[cycle.key].acts) if cycle.key in outcomes_by_cycle.of else cycle
-        for cycle in handover.cycles
+        replace(cycle, acts=known[cycle.key].acts) if cycle.key in known else cycle for cycle in handover.cycles
     )
 
 
@@ -141,15 +132,8 @@ def _frames(spark: SparkSession, intakes: Sequence[SnapshotIntake], small: Small
     readable = [intake for intake in intakes if intake.own is not None]
     if not readable:
         return small.frames(intakes, always=())
-    long = LongAnswers(
-        spark,
-        (
-            landed.path
-            for readable_intake in readable
-            for landed in (readable_intake.own, readable_intake.lent)
-            if landed is not None
-        ),
-    )
+    landed = (each for intake in readable for each in (intake.own, intake.lent))
+    long = LongAnswers(spark, (each.path for each in landed if each is not None))
     topics = topic_frames(long, readable)
     by_key = {intake.key: intake for intake in readable}
     for key, count in topics.too_many.items():
@@ -203,66 +187,36 @@ class Settled:
     outcomes: tuple[dict[str, Any], ...]
 
 
+_Outcomes = dict[CycleKey, Settled]
+
+
 def settled(
     cycle: ClusterCycle, rows: Mapping[str, Sequence[Row]], observed_at: datetime, *, lag: timedelta = timedelta(0)
 ) -> Settled:
-    """Return the acts of the day before, with the open ones judged by the observed rows.
+    """Return the acts of the day before, with the open ones judged as far as the observed `rows` (by table) show them.
 
-    `lag`: how old the observed ownership may be.
+    `lag`: how old the observed ownership may be. A request that the last publisher had under way at the end of its
+    lease is over `namespaceBundleUnloadingTimeoutMs` later.
     """
-    known = as_known_at(cycle.acts, observed_at)
     ended = None if cycle.steered_until is None else datetime.fromisoformat(cycle.steered_until)
-    by_command = {
-        outcome.command_id: outcome
-        for outcome in settle(known, rows, observed_at=observed_at, steered_until=ended, lag=lag)
-    }
-    acts = tuple(
-        {**act, "outcome": outcome.outcome, "detail": outcome.detail, "seen_at": outcome.seen_at.isoformat()}
-        if (outcome := by_command.get(act["command_id"])) is not None
-        else act
-        for act in known
-    )
+    is_over = ended is None or observed_at - lag > ended + LONGEST_REQUEST
     # A re-run comes to the same outcome, and finds it on record.
-    open_on_record = {act["command_id"]: act for act in cycle.acts if is_open(act)}
-    outcomes = tuple(
-        {
-            "cluster": cycle.cluster,
-            "cycle_at": datetime.fromisoformat(open_on_record[outcome.command_id]["cycle_at"]),
-            "command_id": outcome.command_id,
-            "outcome": outcome.outcome,
-            "seen_at": outcome.seen_at,
-            "detail": outcome.detail,
-        }
-        for outcome in by_command.values()
-        if outcome.command_id in open_on_record
-    )
-    return Settled(acts, outcomes)
-
-
-def settle(
-    acts: Iterable[Row],
-    rows: Mapping[str, Sequence[Row]],
-    *,
-    observed_at: datetime,
-    steered_until: datetime | None,
-    lag: timedelta = timedelta(0),
-) -> list[Outcome]:
-    """Return the outcomes of the open commands, as far as the observed `rows` (by table) show them.
-
-    `steered_until`: the end of the last publisher's lease; a request that it had under way is over
-    `namespaceBundleUnloadingTimeoutMs` later. `lag`: how old the observed ownership may be.
-    """
-    outcomes = []
-    is_over = steered_until is None or observed_at - lag > steered_until + LONGEST_REQUEST
-    for act in acts:
-        if not is_open(act):
-            continue
+    open_on_record = {act["command_id"] for act in cycle.acts if is_open(act)}
+    acts: list[dict[str, Any]] = []
+    outcomes: list[dict[str, Any]] = []
+    for act in as_known_at(cycle.acts, observed_at):
         is_expired = observed_at > datetime.fromisoformat(act["expires_at"])
-        is_last = is_over or not lag
-        seen = outcome_of(act, look_of(act, rows), is_last=is_last, is_over=is_over, is_expired=is_expired)
-        if seen is not None and seen[0] not in OPEN:  # an outcome that is still unknown is not recorded again
-            outcomes.append(Outcome(act["command_id"], seen[0], observed_at, f"seen by the next cycle: {seen[1]}"))
-    return outcomes
+        known = Observation(is_last=is_over or not lag, is_over=is_over, is_expired=is_expired)
+        seen = outcome_of(act, look_of(act, rows), known) if is_open(act) else None
+        if seen is None or seen[0] in OPEN:  # an outcome that is still unknown is not recorded again
+            acts.append(act)
+            continue
+        outcome = Outcome(act["command_id"], seen[0], observed_at, f"seen by the next cycle: {seen[1]}")
+        acts.append({**act, **asdict(outcome), "seen_at": observed_at.isoformat()})
+        if outcome.command_id in open_on_record:
+            its_cycle = {"cluster": cycle.cluster, "cycle_at": datetime.fromisoformat(act["cycle_at"])}
+            outcomes.append({**its_cycle, **asdict(outcome)})
+    return Settled(tuple(acts), tuple(outcomes))
 
 
 def look_of(act: Row, rows: Mapping[str, Sequence[Row]]) -> Look:

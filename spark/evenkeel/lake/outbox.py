@@ -55,7 +55,7 @@ def recent_acts(
     columns = ("cluster", "command_id", "outcome", "seen_at", "detail")
     outcomes = _within(spark, lake, "outcomes", clusters, since, until, columns, ("seen_at",))
     ids = {(command["cluster"], command["command_id"]) for command in commands}
-    # An outcome under another cluster than the command's does not count (`publish.dispatch_sqs`).
+    # An outcome under another cluster than the command's does not count (`publish.dispatch`).
     seen = [outcome for outcome in outcomes if (outcome["cluster"], outcome["command_id"]) in ids]
     acts = with_outcomes(commands, seen)
     return [*acts, *harmed(acts, seen)]

@@ -179,8 +179,7 @@ OVERLOADED_KEY = "loadBalancerBrokerOverloadedThresholdPercentage"
 
 def strategy_in_force(settings: Settings) -> str:
     """The placement strategy; Pulsar 5.0 replaces AvgShedder where another class sheds."""
-    asked = StrategyPair(settings.loadBalancerLoadSheddingStrategy, settings.loadBalancerLoadPlacementStrategy)
-    return in_force(asked, "modular", settings.generation).placement
+    return in_force(StrategyPair.of(settings), "modular", settings.generation).placement
 
 
 class PlacementRound:

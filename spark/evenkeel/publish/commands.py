@@ -46,10 +46,19 @@ def wanted(cycle: Row, splits: Sequence[Row], placements: Sequence[Row], unloads
 
     Of bundles with the same lower edge the wider one comes first, so that a parent is split before its child.
     """
-    acting = [Wanted(_split(row), row) for row in splits if row["outcome"] == "split"]
+    cut = ("algorithm", "cuts", "unload_children")
+    acting = [
+        Wanted(_command(SPLIT, row, **{name: row[name] for name in cut}), row)
+        for row in splits
+        if row["outcome"] == "split"
+    ]
     leaving = (row for row in placements if row["cause"] != "no_owner" and row["outcome"] == "placed")
-    acting += [Wanted(_unload(row, cycle["manager"]), row) for row in leaving]
-    acting += [Wanted(_topic_unload(row), row) for row in unloads if is_topic_unload(row)]
+    acting += [Wanted(_command(UNLOAD, row, destination=_destination(row, cycle["manager"])), row) for row in leaving]
+    acting += [
+        Wanted(_command(UNLOAD_TOPIC, row, bundle=bundle_of_topic(row), topic=row["subject"]), row)
+        for row in unloads
+        if is_topic_unload(row)
+    ]
     acting.sort(key=lambda act: str(act.command["request"]))
     acting.sort(key=lambda act: _edges(act)[1], reverse=True)
     return sorted(acting, key=lambda act: (_PHASES.index(act.command["kind"]), _edges(act)[0]))
@@ -94,63 +103,24 @@ def _edges(act: Wanted) -> tuple[str, str]:
     return name, upper
 
 
-def _split(row: Row) -> dict[str, Any]:
-    return _with_request(
-        {
-            "kind": SPLIT,
-            "bundle": row["subject"],
-            "from_broker": row["broker"],
-            "destination": None,
-            "algorithm": row["algorithm"],
-            "cuts": row["cuts"],
-            "unload_children": row["unload_children"],
-        }
-    )
+def _command(kind: str, row: Row, **values: Any) -> dict[str, Any]:
+    """Return the command of a decision's row; `values`: the columns that concern this kind."""
+    none = dict.fromkeys(("destination", "algorithm", "cuts", "unload_children", "topic"))
+    command = {"kind": kind, "bundle": row["subject"], "from_broker": row["broker"], **none, **values}
+    return {**command, "request": request_text(command)}
 
 
-def _unload(row: Row, manager: str) -> dict[str, Any]:
-    destination = row["destination"] if _is_bound(row, manager) else None
-    return _with_request(
-        {
-            "kind": UNLOAD,
-            "bundle": row["subject"],
-            "from_broker": row["broker"],
-            "destination": destination,
-            "algorithm": None,
-            "cuts": None,
-            "unload_children": None,
-        }
-    )
-
-
-def _topic_unload(row: Row) -> dict[str, Any]:
-    return _with_request(
-        {
-            "kind": UNLOAD_TOPIC,
-            "bundle": bundle_of_topic(row),
-            "from_broker": row["broker"],
-            "destination": None,
-            "algorithm": None,
-            "cuts": None,
-            "unload_children": None,
-            "topic": row["subject"],
-        }
-    )
-
-
-def _with_request(command: dict[str, Any]) -> dict[str, Any]:
-    return {"topic": None, **command, "request": request_text(command)}
-
-
-def _is_bound(row: Row, manager: str) -> bool:
-    """Return True if Pulsar gets the bundle's destination; else the bundle goes where it is next looked up.
+def _destination(row: Row, manager: str) -> str | None:
+    """Return the bundle's destination if Pulsar gets it; else None: the bundle goes where it is next looked up.
 
     A manual request may leave the destination open, and so does the extensible manager while
     loadBalancerTransferEnabled is off.
     """
     if row["cause"] == "shed" and manager == "extensible":
-        return row["rule"] in ("transferred", "planned")
-    return bool(row["rule"] != "wish")
+        is_bound = row["rule"] in ("transferred", "planned")
+    else:
+        is_bound = row["rule"] != "wish"
+    return row["destination"] if is_bound else None
 
 
 # The one JSON text of a value, and those of many rows at once.

@@ -9,25 +9,35 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.errors import EvenkeelError, SettingsError
 from evenkeel.handover import ClusterCycle, Handover, Write
-from evenkeel.lake.controls import Lease, give_back, holder_name, leases, renew_leases, take_leases
+from evenkeel.lake.controls import (
+    PAUSE,
+    Lease,
+    give_back,
+    holder_name,
+    last_words,
+    leases,
+    renew_leases,
+    take_leases,
+)
 from evenkeel.lake.delta_log import newest_version
 from evenkeel.lake.outbox import OPEN, SENT, on_record
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake
-from evenkeel.publish.dispatch_sqs import send_by_queue, sign_with, sink_of
 from evenkeel.pulsar.admin import AdminClient
 from evenkeel.pulsar.admin.connection import Resolver, from_environment
 from evenkeel.settings import settings_in
+from evenkeel.settings.names import default_keys
 from evenkeel.sources.collecting import connection_of
 from evenkeel.sources.configuration import LiveSource
 from evenkeel.steering.dispatcher import DispatchResult, Halt, LeaseGuard, Timing, Work, conduct
-from evenkeel.steering.outcome import Outcome, ReportOutcome, Stop, not_sent
+from evenkeel.steering.outcome import Outcome, ReportOutcome, Stop, decisive, not_sent
 from evenkeel.steering.pulsar_admin import PulsarAdmin
 from evenkeel.times import elapsed
 
@@ -35,7 +45,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from evenkeel.steering.command_executor import CommandExecutor
-    from evenkeel.steering.queue.signing import Signature
+    from evenkeel.steering.queue.signing import KeyResolver, Signature
+    from evenkeel.steering.sqs import Reports, SqsSink
 
 
 log = logging.getLogger(__name__)
@@ -79,7 +90,7 @@ class Sending:
 
     reach: Reach
     halted: Halted = field(default=lambda cluster: None)
-    signature: Sign = field(default_factory=sign_with)
+    signature: Sign = field(default_factory=lambda: sign_with())
     timing: Timing = field(default_factory=Timing)
 
 
@@ -438,3 +449,140 @@ def reach_with(resolve: Resolver = from_environment) -> Callable[[ClusterCycle],
         )
 
     return reach
+
+
+# Steering of a cluster by its queues: an agent beside the cluster executes commands and reports back.
+#
+# Commands on the queue may be executed whatever happens to the publisher. So their outcomes come only from reports, or
+# from the next cycle. Sending them again does no harm: the agent recognises them. If a publisher has to stop while it
+# waits for reports, it withdraws this plan alone from the agents; they take the next one again. A pause lasts with the
+# agents exactly as long as on record: every publish that may act sends them the newest recorded control, pause or
+# resume.
+
+_LOOK_S = 5.0
+_SENT_FOR = timedelta(days=14)
+"""Time for which a resume is sent again; no queue keeps a message for longer."""
+PUBLISHER = "evenkeel"
+"""The sender of a withdrawal."""
+
+
+def sign_with(resolve: KeyResolver | None = None) -> Callable[[ClusterCycle], Signature]:
+    """Return the pipeline's end of a cluster's queues. In Airflow, call it in the main thread, for `resolve`."""
+
+    def signature(cycle: ClusterCycle) -> Signature:
+        from evenkeel.steering.queue.signing import TOLERANCE, Signature, keys_from_environment, resolved_keys
+
+        name = (cycle.queues or {}).get("keys") or default_keys(cycle.cluster)
+        tolerance = TOLERANCE
+        if cycle.settings is not None:  # a cluster that was left out early has none
+            tolerance = timedelta(seconds=settings_in(cycle.settings).evenkeelFutureToleranceSeconds)
+        return Signature(cycle.cluster, resolved_keys(name, resolve or keys_from_environment), tolerance)
+
+    return signature
+
+
+def sink_of(cycle: ClusterCycle, signature: Signature) -> SqsSink:
+    """The queues of a cycle's cluster."""
+    from evenkeel.steering.sqs import SqsSink
+
+    queues = cycle.queues or {}
+    return SqsSink(signature, queues["commands"], queues["reports"])
+
+
+def send_by_queue(
+    sink: SqsSink,
+    commands: Sequence[Command],
+    records: OutcomeRecorder,
+    wait_s: float,
+    stop: LeaseGuard,
+    report: ReportOutcome,
+) -> str | None:
+    """Put the commands on the queue, and record the outcomes reported within `wait_s` seconds.
+
+    A stop withdraws the plan from the agents, unless another publisher continues it.
+    """
+    reason = stop()
+    if reason is not None:
+        return reason
+    # From this line on the commands may be out, whatever happens to this process.
+    records.out.update(command["command_id"] for command in commands)
+    unqueued = {unsent.letter.dedup_id: unsent.reason for unsent in sink.send(commands) if not unsent.possible}
+    now = datetime.now(UTC)
+    for command_id, why in unqueued.items():
+        report(not_sent(command_id, now, why))
+    wanted = {command["command_id"] for command in commands} - unqueued.keys()
+    until = time.monotonic() + wait_s
+    while wanted and time.monotonic() < until:
+        reason = stop()
+        if reason is not None:
+            if not stop.is_lost:
+                _withdraw(sink, commands, reason)
+            return reason
+        taken = sink.take(wanted, min(until, time.monotonic() + _LOOK_S))
+        wanted -= _report(sink.cluster, taken, records, report)
+        records.confirm_later(lambda taken=taken: sink.confirm(taken))  # type: ignore[misc]
+    if wanted:
+        log.info("%d commands are not reported yet; the next cycle sees what became of them", len(wanted))
+    return None
+
+
+def _withdraw(sink: SqsSink, commands: Sequence[Command], reason: str) -> None:
+    from evenkeel.steering.queue.messages import WITHDRAW
+
+    for plan_id in sorted({str(command["plan_id"]) for command in commands}):
+        sink.control(WITHDRAW, made_at=datetime.now(UTC), by=PUBLISHER, reason=reason, plan_id=plan_id)
+
+
+def _report(cluster: str, taken: Reports, records: OutcomeRecorder, report: ReportOutcome) -> set[str]:
+    """Report the outcomes of known commands, also of other cycles; return the ids of all.
+
+    Clusters of one run share their records. A key of one cluster's queue is valid for that cluster alone.
+    """
+    for entry in taken.reports:
+        if entry.cluster is not None and entry.cycle_at is not None:
+            records.know_one(entry.outcome.command_id, entry.cluster, entry.cycle_at)
+    outcomes = decisive(taken.outcomes)
+    for command_id, outcome in outcomes.items():
+        owner = records.cluster_of(command_id)
+        if owner == cluster:
+            report(outcome)
+        elif owner is not None:
+            log.error("an agent of %s reports on command %s of %s: not believed", cluster, command_id[:12], owner)
+    return set(outcomes)
+
+
+def announce_controls(
+    spark: SparkSession,
+    lake: Lake,
+    cycles: Sequence[ClusterCycle],
+    sign: Callable[[ClusterCycle], Signature],
+    now: datetime,
+) -> None:
+    """Send the agents of these cycles' clusters the newest pause or resume on record; a failure is only logged.
+
+    All at once: a queue that does not answer takes most of a minute, and holds up no other cluster's.
+    """
+    by_queue = {cycle.cluster: cycle for cycle in cycles if cycle.queues is not None}
+    if not by_queue:
+        return
+    due: list[tuple[SqsSink, Mapping[str, Any]]] = []
+    for cluster, row in last_words(spark, lake, sorted(by_queue)).items():
+        if row["kind"] != PAUSE and now - row["at"] > _SENT_FOR:
+            continue
+        try:
+            due.append((sink_of(by_queue[cluster], sign(by_queue[cluster])), row))
+        except EvenkeelError as error:
+            _log_unsent(row, error)
+    with ThreadPoolExecutor(max(1, len(due)), thread_name_prefix="control") as pool:
+        list(pool.map(lambda control: _send_control(*control), due))
+
+
+def _send_control(sink: SqsSink, row: Mapping[str, Any]) -> None:
+    try:
+        sink.control(row["kind"], made_at=row["at"], by=row["by"], reason=row["reason"] or "")
+    except EvenkeelError as error:
+        _log_unsent(row, error)
+
+
+def _log_unsent(row: Mapping[str, Any], error: EvenkeelError) -> None:
+    log.warning("%s: the %s could not be sent to its agents: %s", row["cluster"], row["kind"], error)

@@ -23,8 +23,7 @@ from evenkeel.publish.guards.situation import is_part_of
 from evenkeel.settings import settings_in
 from evenkeel.spark.sql import iso, moment, with_moments
 from evenkeel.steering.admin_request import WITH_ARTICLE
-from evenkeel.steering.outcome import Outcome, not_sent
-from evenkeel.steering.pulsar_admin import DryRun
+from evenkeel.steering.outcome import Outcome, not_sent, rehearsed
 from evenkeel.times import borne_out
 
 if TYPE_CHECKING:
@@ -68,10 +67,7 @@ def longest_age(cycle: ClusterCycle) -> timedelta:
 
 def why_withheld(facts: GateFacts) -> str | None:
     """Return why no command of this plan may be sent, in a sentence; None if they may (or wait for an approval)."""
-    for reason in _reasons(facts):
-        if reason is not None:
-            return reason
-    return None
+    return next((reason for reason in _reasons(facts) if reason is not None), None)
 
 
 def _reasons(facts: GateFacts) -> Iterable[str | None]:
@@ -359,10 +355,8 @@ def rows_of(rows: Iterable[Row], cluster: str) -> list[Row]:
 
 def _without_sending(rows: Sequence[Row], mode: str, withheld: Mapping[str, str]) -> list[Outcome]:
     """Return outcomes of commands that are not sent: all of a dry run, and withheld ones."""
-    outcomes: list[Outcome] = []
     if mode == DRY_RUN:
-        DryRun().send(rows, stop=lambda: None, report=outcomes.append)
-        return outcomes
+        return rehearsed(rows)
     now = datetime.now(UTC)
     held = [row for row in rows if row["cluster"] in withheld]
     return [not_sent(row["command_id"], now, withheld[row["cluster"]]) for row in held]

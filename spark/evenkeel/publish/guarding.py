@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -157,12 +156,8 @@ def _number(value: float | None) -> float | None:
     return None if value is None else float(value)
 
 
-@dataclass(frozen=True, slots=True)
-class HarmSeen:
-    """Harm that this cycle was the first to see."""
-
-    act: Act
-    detail: str
+HarmSeen = tuple[Act, str]
+"""A command, and the harm of it that this cycle was the first to see, in words."""
 
 
 def harm_found(rows: Rows, settings: Settings) -> list[HarmSeen]:
@@ -187,7 +182,7 @@ def harm_found(rows: Rows, settings: Settings) -> list[HarmSeen]:
         bundle_rows = _rows_of(act, rows) if samples and not _is_followed(act, acts) else []
         harm = harm_of(samples, together(bundle_rows, now), _published(bundle_rows), settings) if bundle_rows else None
         if harm is not None:
-            seen.append(HarmSeen(act, harm))
+            seen.append((act, harm))
     return seen
 
 
@@ -196,7 +191,7 @@ def harms(rows: Rows, seen: Sequence[HarmSeen]) -> list[Harm]:
     cycle = reading.the_cycle(rows)
     now = datetime.fromisoformat(cycle["cycle_at"])
     on_record = [(act_of(row), datetime.fromisoformat(row["seen_at"])) for row in reading.harm_rows(cycle)]
-    return [Harm(act.bundle, act.kind, at) for act, at in (*on_record, *((harm.act, now) for harm in seen))]
+    return [Harm(act.bundle, act.kind, at) for act, at in (*on_record, *((act, now) for act, _ in seen))]
 
 
 def outcome_rows(cluster: str, now: datetime, seen: Sequence[HarmSeen]) -> list[dict[str, Any]]:
@@ -204,13 +199,13 @@ def outcome_rows(cluster: str, now: datetime, seen: Sequence[HarmSeen]) -> list[
     return [
         {
             "cluster": cluster,
-            "cycle_at": harm.act.cycle_at,
-            "command_id": harm.act.command_id,
+            "cycle_at": act.cycle_at,
+            "command_id": act.command_id,
             "outcome": HARMED,
             "seen_at": now,
-            "detail": harm.detail,
+            "detail": detail,
         }
-        for harm in seen
+        for act, detail in seen
     ]
 
 

@@ -38,14 +38,12 @@ from evenkeel.lake.table_log import is_committed
 from evenkeel.model.amounts import amount
 from evenkeel.model.past_commands import HARMED
 from evenkeel.publish import plan as plan_round
-from evenkeel.publish.dispatch import GateReasons, OutcomeRecorder, Sending
-from evenkeel.publish.dispatch_sqs import announce_controls
+from evenkeel.publish.dispatch import GateReasons, OutcomeRecorder, Sending, announce_controls
 from evenkeel.publish.gate import DRY_RUN, SendingResult, gate_facts, gate_reasons, is_approved, longest_age, put_out
 from evenkeel.publish.manifests import INPUTS, AttemptsSoFar, Plans, closed_row, manifest_rows
 from evenkeel.spark.sql import in_spans, with_moments
 from evenkeel.steering.admin_request import ACTING
-from evenkeel.steering.outcome import Outcome
-from evenkeel.steering.pulsar_admin import DryRun
+from evenkeel.steering.outcome import rehearsed
 from evenkeel.transparency.publishing import log_commits
 
 if TYPE_CHECKING:
@@ -259,13 +257,10 @@ def _act(
         plans = {cluster: str(row["plan_id"]) for cluster, row in acting.items()}
         facts = gate_facts(spark, lake, handover, plans, sending, _now())
         reasons = gate_reasons(facts)
-        waiting = {
-            cluster: gate_facts_of for cluster, gate_facts_of in facts.items() if cluster not in reasons.withheld
-        }
         awaiting = {
-            cluster: gate_facts_of.plan_id
-            for cluster, gate_facts_of in waiting.items()
-            if not is_approved(gate_facts_of)
+            cluster: plans[cluster]
+            for cluster, known in facts.items()
+            if cluster not in reasons.withheld and not is_approved(known)
         }
     going = sorted(acting.keys() - awaiting.keys())
     if not going:
@@ -326,8 +321,5 @@ def rehearse(
             named = spark.createDataFrame(missing, "command_id string")
             frame = commands.join(F.broadcast(named), "command_id", "left_semi")
         records.own(lake.append(spark, {"commands": frame}, handover=handover, task="publish"))
-    outcomes: list[Outcome] = []
-    left = [row for row in rows if known.get(row["command_id"]) is None]
-    DryRun().send(left, stop=lambda: None, report=outcomes.append)
-    records.write(outcomes)
+    records.write(rehearsed(row for row in rows if known.get(row["command_id"]) is None))
     return tuple(records.writes)

@@ -5,28 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 from evenkeel.pulsar.generations import Generation
-from evenkeel.settings.compatibility import Contradiction, contradictions
+from evenkeel.settings.compatibility import contradictions
 from evenkeel.settings.key import Detected, Key, Value
 from evenkeel.settings.keys import Settings, registry
 from evenkeel.settings.parsing import simple_class_name
 from evenkeel.settings.resolving import (
     EffectiveSettings,
-    Origin,
     digest_with,
     read_overrides,
     resolve,
     settings_in,
-    toml_in,
     typed_overrides,
 )
 
 __all__ = [
-    "Contradiction",
     "Detected",
     "EffectiveSettings",
     "Generation",
     "Key",
-    "Origin",
     "Settings",
     "Value",
     "contradictions",
@@ -37,7 +33,6 @@ __all__ = [
     "resolve",
     "settings_in",
     "simple_class_name",
-    "toml_in",
     "typed_overrides",
 ]
 

@@ -15,7 +15,6 @@ from evenkeel.settings.entries import (
     AdminAddresses,
     ConnectionName,
     Entries,
-    FaultPath,
     FileContext,
     Place,
     S3Address,
@@ -29,7 +28,7 @@ from evenkeel.settings.entries import (
 from evenkeel.settings.key import Key, short_name
 from evenkeel.settings.keys import registry
 from evenkeel.settings.parsing import check_allowed, coerce
-from evenkeel.settings.resolving import SWITCHES, resolve
+from evenkeel.settings.resolving import SWITCHES, FaultPath, resolve
 
 DAYS_KEPT: Final = 35.0
 """Days for which snapshots are kept: the cycles of a past month can still be decided again."""

@@ -4,7 +4,7 @@ and contradictions between settings."""
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from evenkeel.pulsar.generations import GENERATIONS, Generation
@@ -49,23 +49,21 @@ class StrategyPair:
     shedder: str
     placement: str
 
+    @classmethod
+    def of(cls, settings: Settings) -> StrategyPair:
+        """Return the pair that is configured."""
+        return cls(settings.loadBalancerLoadSheddingStrategy, settings.loadBalancerLoadPlacementStrategy)
+
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
-    """The reason why a pair cannot be meant: the contradicting keys and a message with the allowed ones."""
+class Contradiction:
+    """Two or more keys whose values contradict each other; `str()` gives the message."""
 
     keys: tuple[str, ...]
     text: str
 
-
-def allowed_pairs(manager: ManagerName) -> tuple[StrategyPair, ...]:
-    """Return every pair that runs as configured."""
-    return tuple(
-        StrategyPair(shedder, placement)
-        for shedder in SHEDDERS_OF[manager]
-        for placement in PLACEMENTS_OF[manager]
-        if placement != SHEDDER_AND_PLACEMENT or shedder == SHEDDER_AND_PLACEMENT
-    )
+    def __str__(self) -> str:
+        return self.text
 
 
 def in_force(pair: StrategyPair, manager: ManagerName, generation: Generation) -> StrategyPair:
@@ -77,16 +75,16 @@ def in_force(pair: StrategyPair, manager: ManagerName, generation: Generation) -
     return pair
 
 
-def refusal(pair: StrategyPair, manager: ManagerName) -> Refusal | None:
-    """Return why the pair does not run as configured; None if it does."""
+def refusal(pair: StrategyPair, manager: ManagerName) -> Contradiction | None:
+    """Return why the pair does not run as configured, with the allowed values; None if it does."""
     if pair.shedder not in SHEDDERS_OF[manager]:
         return _other_managers(SHEDDING, pair.shedder, manager, SHEDDERS_OF)
     if pair.placement not in PLACEMENTS_OF[manager]:
         return _other_managers(PLACEMENT, pair.placement, manager, PLACEMENTS_OF)
-    if pair in allowed_pairs(manager):
+    if pair.placement != SHEDDER_AND_PLACEMENT or pair.shedder == SHEDDER_AND_PLACEMENT:
         return None
-    others = [allowed.placement for allowed in allowed_pairs(manager) if allowed.shedder == pair.shedder]
-    return Refusal(
+    others = [placement for placement in PLACEMENTS_OF[manager] if placement != SHEDDER_AND_PLACEMENT]
+    return Contradiction(
         (PLACEMENT, SHEDDING),
         f"{PLACEMENT} = {pair.placement} needs {SHEDDING} = {pair.placement}, but it is {pair.shedder}: "
         f"set both to {pair.placement}, or {PLACEMENT} to {_either(others)}",
@@ -95,16 +93,16 @@ def refusal(pair: StrategyPair, manager: ManagerName) -> Refusal | None:
 
 def _other_managers(
     key: str, value: str, manager: ManagerName, known: Mapping[ManagerName, tuple[str, ...]]
-) -> Refusal:
+) -> Contradiction:
     homes = [name for name, values in known.items() if value in values]
     owner = f"is the {homes[0]} load manager's" if homes else "is no load manager's"
-    return Refusal(
+    return Contradiction(
         (key, "evenkeelManager", "loadManagerClassName"),
         f"{key} = {value} {owner}, but the manager is {manager}: set {key} to {_either(known[manager])}",
     )
 
 
-def _either(names: list[str] | tuple[str, ...]) -> str:
+def _either(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
 
 
@@ -116,8 +114,7 @@ def why_undecidable(settings: Settings, manager: str | None) -> str | None:
     if manager not in SHEDDERS_OF:
         seen = "brokers run different load managers" if manager == "mixed" else "no broker says which load manager runs"
         return f"{seen}: set evenkeelManager to {' or '.join(SHEDDERS_OF)}, whose rules are then used"
-    pair = StrategyPair(settings.loadBalancerLoadSheddingStrategy, settings.loadBalancerLoadPlacementStrategy)
-    refused = refusal(pair, settings.manager)
+    refused = refusal(StrategyPair.of(settings), settings.manager)
     return None if refused is None else f"Pulsar refuses these settings: {refused.text}"
 
 
@@ -132,17 +129,6 @@ _KEPT_BY_GUARDS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Contradiction:
-    """Two or more keys whose values contradict each other; `str()` gives the message."""
-
-    keys: tuple[str, ...]
-    text: str
-
-    def __str__(self) -> str:
-        return self.text
-
-
 def contradictions(settings: Settings) -> list[Contradiction]:
     """Return every contradiction in these settings, with its keys and values."""
     contradicting = [
@@ -152,7 +138,7 @@ def contradictions(settings: Settings) -> list[Contradiction]:
         _report_interval(settings),
         _default_algorithm(settings),
         _reported_bundles(settings),
-        _pair(settings),
+        refusal(StrategyPair.of(settings), settings.manager),
         _misspelt(settings, "evenkeelDrainingBrokers", _BROKER, "broker id: write host:port"),
         _misspelt(settings, "evenkeelFrozenBrokers", _BROKER, "broker id: write host:port"),
         _misspelt(settings, "evenkeelFrozenNamespaces", _NAMESPACE, "namespace: write tenant/namespace"),
@@ -205,13 +191,6 @@ def _reported_bundles(s: Settings) -> Contradiction | None:
     names = ("loadBalancerMaxNumberOfBundlesInBundleLoadReport", "evenkeelManager", "loadManagerClassName")
     value = s.loadBalancerMaxNumberOfBundlesInBundleLoadReport
     return Contradiction(names, f"{names[0]} = {value} leaves the extensible manager nothing to shed: set 1 or more")
-
-
-def _pair(s: Settings) -> Contradiction | None:
-    pair_refusal = refusal(
-        StrategyPair(s.loadBalancerLoadSheddingStrategy, s.loadBalancerLoadPlacementStrategy), s.manager
-    )
-    return None if pair_refusal is None else Contradiction(pair_refusal.keys, pair_refusal.text)
 
 
 def _misspelt(s: Settings, name: str, spelling: re.Pattern[str], advice: str) -> Contradiction | None:

@@ -6,7 +6,6 @@ The reader returns the models, or all faults at once, each with its line and wha
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -24,7 +23,6 @@ from evenkeel.settings.entries import (
     FROM_ROOT,
     AirflowEntries,
     Entries,
-    FaultPath,
     FileContext,
     LakeEntries,
     LogEntries,
@@ -35,7 +33,7 @@ from evenkeel.settings.entries import (
 )
 from evenkeel.settings.names import default_keys, default_landing
 from evenkeel.settings.parsing import nearest
-from evenkeel.settings.resolving import SWITCHES, NotToml, toml_in
+from evenkeel.settings.resolving import SWITCHES, FaultPath, NotToml, toml_in
 
 
 class Configuration(Operation):
@@ -212,10 +210,9 @@ def _operation(path: str, _: tuple[int, int] | None) -> tuple[Operation, tuple[s
 
 def _read(file: Path) -> tuple[dict[str, Any], Mapping[FaultPath, int]]:
     try:
-        body, text = toml_in(file, "configuration")
+        return toml_in(file, "configuration")
     except NotToml as error:
         raise FaultyConfiguration(file, [ConfigurationFault("", error.line, error.reason)]) from None
-    return body, lines_of(text)
 
 
 def _validated(model: type[_Model], file: Path, body: Mapping[str, Any], lines: Mapping[FaultPath, int]) -> _Model:
@@ -254,41 +251,6 @@ def _unknown(path: FaultPath) -> str:
         return "This is a setting: write it below [settings], or [clusters.NAME.settings]"
     hint = did_you_mean(name, table.model_fields) or f"; known are {', '.join(sorted(table.model_fields))}"
     return f"Unknown entry{hint}"
-
-
-# Lines of entries. `tomllib` keeps none, so each line that may begin an entry is parsed by itself.
-
-
-def lines_of(text: str) -> dict[FaultPath, int]:
-    """Return for each entry the line, from 1 on, of its table's beginning or of its value."""
-    lines: dict[FaultPath, int] = {}
-    table: FaultPath = ()
-    for number, line in enumerate(map(str.strip, text.splitlines()), start=1):
-        entry: FaultPath = ()
-        if line.startswith("["):
-            table = _path_in(line) or table
-        elif "=" in line and not line.startswith("#"):
-            entry = _path_in(f"{line.partition('=')[0]} = 0") or ()
-        else:
-            continue
-        for size in range(1, len(table) + len(entry) + 1):
-            lines.setdefault((*table, *entry)[:size], number)
-    return lines
-
-
-def _path_in(line: str) -> FaultPath | None:
-    """Return the names that lead to the only entry of a line of TOML; None if it has none."""
-    try:
-        body: Any = tomllib.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return tuple(_names(body)) or None
-
-
-def _names(body: Any) -> Iterator[str]:
-    while isinstance(body, dict) and len(body) == 1:
-        ((name, body),) = body.items()
-        yield name
 
 
 def _line(path: FaultPath, lines: Mapping[FaultPath, int]) -> int | None:

@@ -30,12 +30,12 @@ from pydantic_core import PydanticCustomError
 
 from evenkeel.errors import SettingsError
 from evenkeel.settings.names import MAIN, NAME_PATTERN, address_beside, claims_of, comparable, is_pattern
+from evenkeel.settings.resolving import FaultPath
 
 NEVER: Final = "none"
 """Schedule of a DAG that only people start."""
 _LONGEST_WORD = 8
 _NO_ADDRESS, _NAME = r"^(?!.*://).*\S", r"^[^\s/+=:@]{1,60}$"
-FaultPath = tuple[str | int, ...]
 
 
 class Entries(BaseModel):

@@ -27,7 +27,7 @@ AFTER_RESTART: Final = "a broker takes {} at its restart, Evenkeel at once"
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One settings key. The registry fills in `name`, from the field it describes, and `decides`.
+    """One settings key. The registry fills in `name`, from the field it describes.
 
     `lowest`/`highest` are inclusive and bind an operator's override; the cluster's own values are taken unchecked.
     `choices` are the known spellings (of a class: its simple name). `before` is the value for settings that were
@@ -39,10 +39,10 @@ class Key:
     name: str
     kind: Kind
     default: Value
-    defaults: Mapping[Generation, Value]
     before: Value
     unit: str
     meaning: str
+    defaults: Mapping[Generation, Value] = field(default_factory=dict)
     lowest: float | None = None
     highest: float | None = None
     choices: tuple[str, ...] = ()
@@ -92,46 +92,24 @@ _UNSET: Final[Any] = object()
 
 
 def key(
-    default: Value,
-    *,
-    unit: str,
-    meaning: str,
-    defaults: Mapping[Generation, Value] | None = None,
-    before: Value = _UNSET,
-    kind: Kind | None = None,
-    lowest: float | None = None,
-    highest: float | None = None,
-    choices: tuple[str, ...] = (),
-    manager: Manager = "both",
-    dynamic: bool = True,
-    restart: bool = False,
-    deprecated_alias_of: str | None = None,
+    default: Value, *, before: Value = _UNSET, kind: Kind | None = None, highest: float | None = None, **more: Any
 ) -> Any:
     """Declare a dataclass field that is a settings key; the field's name is Pulsar's own key.
 
-    A key that changes earlier decisions needs `before`, the value that keeps the behaviour without the key; the default
-    applies if it is not given.
+    `more`: further fields of `Key`. A key that changes earlier decisions needs `before`, the value that keeps the
+    behaviour without the key; the default applies if it is not given.
     """
     described = kind or _kind_of(default)
     if described == "int" and highest is None:
         highest = INT_HIGHEST
-    metadata = Key(
-        name="",
-        kind=described,
-        default=default,
-        defaults=defaults or {},
-        before=default if before is _UNSET else before,
-        unit=unit,
-        meaning=meaning,
-        lowest=lowest,
-        highest=highest,
-        choices=choices,
-        manager=manager,
-        dynamic=dynamic,
-        restart=restart,
-        deprecated_alias_of=deprecated_alias_of,
-    )
+    before = default if before is _UNSET else before
+    metadata = Key(name="", kind=described, default=default, before=before, highest=highest, **more)
     return field(default=default, metadata={METADATA: metadata})
+
+
+def idle(default: Value, **more: Any) -> Any:
+    """Declare a key that brokers report and no decision reads (`Key.decides`)."""
+    return key(default, decides=False, **more)
 
 
 def _kind_of(default: Value) -> Kind:

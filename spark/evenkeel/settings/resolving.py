@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -23,6 +23,8 @@ Origin = str
 """Origin of a value. Its first word is default, observed or override. The rest gives details, e.g. "default of Pulsar
 5" for a key whose default differs between generations."""
 
+FaultPath = tuple[str | int, ...]
+"""Names, and places in lists, that lead to an entry of a TOML file."""
 KINDS = ("override", "observed", "default")
 
 
@@ -126,26 +128,25 @@ def resolve(
     observed: Mapping[str, str] | None,
     overrides: Mapping[str, object] | None,
     generation: str | Detected = "4.x",
-    explicit_switches: bool = False,
 ) -> EffectiveSettings:
     """Put default, observed and override together, the later over the earlier.
 
     `observed` is a broker's `GET /admin/v2/brokers/configuration/runtime`: all values text; keys that are not about
     load balancing are passed over. An unreadable value in it leaves the default in force and is listed in `problems`. A
     value out of range is taken, as the cluster runs with it, and listed. The cluster's shedding and split switches are
-    taken only with `explicit_switches`, and then they switch Evenkeel too. `overrides` are an operator's: unknown keys,
-    wrong types, values out of range and contradictions raise `SettingsError`. An override of `evenkeelPulsarVersion`
-    other than "auto" wins over `generation`, which may also be the generation of the brokers' versions. If Pulsar
-    itself runs another strategy than the configured one, that one is in force (see `compatibility`).
+    never taken. `overrides` are an operator's: unknown keys, wrong types, values out of range and contradictions raise
+    `SettingsError`. An override of `evenkeelPulsarVersion` other than "auto" wins over `generation`, which may also be
+    the generation of the brokers' versions. If Pulsar itself runs another strategy than the configured one, that one is
+    in force (see `compatibility`).
     """
-    chosen = {name: _override(name, given, explicit_switches) for name, given in (overrides or {}).items()}
+    chosen = {name: _override(name, given) for name, given in (overrides or {}).items()}
     version = str(chosen.get("evenkeelPulsarVersion", "auto"))
     detected = generation if isinstance(generation, Detected) else Detected(generation_named(generation))
     held = detected if version == "auto" else Detected(generation_named(version))
     values: dict[str, Value] = Settings.for_generation(held.generation).values()
     origins: dict[str, Origin] = {name: _default_origin(key, held) for name, key in registry().items()}
     problems: list[str] = []
-    seen, odd = _read_observed(observed or {}, explicit_switches)
+    seen, odd = _read_observed(observed or {})
     problems += odd
     for name, value in seen.items():
         values[name], origins[name] = value, "observed"
@@ -154,8 +155,6 @@ def resolve(
     values["evenkeelPulsarVersion"] = short_name(held.generation)
     if version == "auto" and held.known:
         origins["evenkeelPulsarVersion"] = f"observed{held.note}"
-    if explicit_switches:
-        _follow_switches(values, origins)
     _fall_back(values, origins, problems)
     settings = Settings().with_values(values)
     # Before the first snapshot the load manager is unknown, unless the operator names it.
@@ -173,7 +172,7 @@ def _default_origin(key: Key, held: Detected) -> Origin:
 def _fall_back(values: dict[str, Value], origins: dict[str, Origin], problems: list[str]) -> None:
     """Set the strategies that a broker runs instead of the configured ones. An operator's override is never changed."""
     settings = Settings().with_values(values)
-    configured = StrategyPair(settings.loadBalancerLoadSheddingStrategy, settings.loadBalancerLoadPlacementStrategy)
+    configured = StrategyPair.of(settings)
     run = in_force(configured, settings.manager, settings.generation)
     for key, was, now in (
         (SHEDDING, configured.shedder, run.shedder),
@@ -190,9 +189,9 @@ def _fall_back(values: dict[str, Value], origins: dict[str, Origin], problems: l
         origins[key] += f", where Pulsar falls back from {was}"
 
 
-def _override(name: str, given: object, explicit_switches: bool) -> Value:
+def _override(name: str, given: object) -> Value:
     key = known_key(name)
-    if name in SWITCHES and not explicit_switches:
+    if name in SWITCHES:
         raise SettingsError(
             f"{name} is the brokers' own switch and does not switch Evenkeel: set {SWITCHES[name]} instead"
         )
@@ -201,12 +200,12 @@ def _override(name: str, given: object, explicit_switches: bool) -> Value:
     return value
 
 
-def _read_observed(observed: Mapping[str, str], explicit_switches: bool) -> tuple[dict[str, Value], list[str]]:
+def _read_observed(observed: Mapping[str, str]) -> tuple[dict[str, Value], list[str]]:
     values: dict[str, Value] = {}
     problems: list[str] = []
     for name, key in registry().items():
         text = observed.get(name)
-        if text is None or name.startswith("evenkeel") or (name in SWITCHES and not explicit_switches):
+        if text is None or name.startswith("evenkeel") or name in SWITCHES:
             continue
         try:
             value = coerce(key, text) if not isinstance(text, str) else parse(key, text)
@@ -222,22 +221,6 @@ def _read_observed(observed: Mapping[str, str], explicit_switches: bool) -> tupl
             problems.append(f"observed {error}; taken all the same, as the cluster runs with it")
         values[name] = value
     return values, problems
-
-
-def _follow_switches(values: dict[str, Value], origins: dict[str, Origin]) -> None:
-    """Let the brokers' switches switch Evenkeel if nothing else does.
-
-    Shedding also needs loadBalancerEnabled, with either manager. Splitting needs it with the extensible manager only
-    (Pulsar: SplitScheduler); the modular manager's split check (ModularLoadManagerImpl.checkNamespaceBundleSplit) does
-    not read it.
-    """
-    extensible = Settings().with_values(values).manager == "extensible"
-    for theirs, ours in SWITCHES.items():
-        needs_balancer = extensible or ours != "evenkeelSplitEnabled"
-        needed = [theirs, "loadBalancerEnabled"] if needs_balancer else [theirs]
-        if origins[ours] == "default":
-            values[ours] = all(values[name] for name in needed)
-            origins[ours] = next((origins[name] for name in needed if origins[name] != "default"), "default")
 
 
 def _judge(settings: Settings, origins: Mapping[str, Origin], problems: list[str], *, manager_is_known: bool) -> None:
@@ -256,14 +239,14 @@ def read_overrides(path: str | Path) -> dict[str, Value]:
     is not TOML, for a table, an unknown key, and a value of the wrong type or out of range.
     """
     file = Path(path)
-    given, text = toml_in(file, "settings file")
+    given, lines = toml_in(file, "settings file")
     overrides: dict[str, Value] = {}
     for name, value in given.items():
-        place = f"settings file {file}{_line(text, name)}"
+        place = f"settings file {file}{f', line {lines[name,]}' if (name,) in lines else ''}"
         if isinstance(value, dict):
             raise SettingsError(f"{place}: [{name}] is a table; write plain lines `key = value`")
         try:
-            overrides[name] = _override(name, value, explicit_switches=False)
+            overrides[name] = _override(name, value)
         except SettingsError as error:
             raise SettingsError(f"{place}: {error}") from None
     return overrides
@@ -277,7 +260,7 @@ def typed_overrides(pairs: Iterable[str], option: str) -> dict[str, Value]:
         name, is_known = name.strip(), name.strip() in registry()
         if not equals or not (is_known or text.strip("=")):  # a secret may end with `=`
             raise SettingsError(f"{option}{f' {name}' if is_known else ''}: write KEY=VALUE")
-        overrides[name] = _override(name, text, explicit_switches=False)
+        overrides[name] = _override(name, text)
     return overrides
 
 
@@ -294,23 +277,51 @@ class NotToml(SettingsError):
         return f"{self.name} {self.reason}"
 
 
-def toml_in(file: Path, what: str) -> tuple[dict[str, Any], str]:
-    """Return the content of a TOML file, and its text; raises `SettingsError` about `what` for every fault."""
+def toml_in(file: Path, what: str) -> tuple[dict[str, Any], Mapping[FaultPath, int]]:
+    """Return the content of a TOML file, and its entries' lines (`lines_of`); raises `SettingsError` about `what` for
+    every fault."""
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:  # ValueError: not UTF-8, or a name that no file can have
         raise SettingsError(f"{what} {file} cannot be read: {error}") from None
     try:
-        return tomllib.loads(text), text
+        return tomllib.loads(text), lines_of(text)
     except RecursionError:
         raise NotToml(f"{what} {file}", "it is nested too deep") from None
     except ValueError as error:  # TOMLDecodeError, and whole numbers and dates that Python cannot hold
         raise NotToml(f"{what} {file}", str(error)) from None
 
 
-def _line(text: str, name: str) -> str:
-    pattern = re.compile(rf"""\s*\[?\s*["']?{re.escape(name)}["']?\s*[\]=]""")
-    for number, line in enumerate(text.splitlines(), start=1):
-        if pattern.match(line):
-            return f", line {number}"
-    return ""
+# Lines of entries. `tomllib` keeps none, so each line that may begin an entry is parsed by itself.
+
+
+def lines_of(text: str) -> dict[FaultPath, int]:
+    """Return for each entry the line, from 1 on, of its table's beginning or of its value."""
+    lines: dict[FaultPath, int] = {}
+    table: FaultPath = ()
+    for number, line in enumerate(map(str.strip, text.splitlines()), start=1):
+        entry: FaultPath = ()
+        if line.startswith("["):
+            table = _path_in(line) or table
+        elif "=" in line and not line.startswith("#"):
+            entry = _path_in(f"{line.partition('=')[0]} = 0") or ()
+        else:
+            continue
+        for size in range(1, len(table) + len(entry) + 1):
+            lines.setdefault((*table, *entry)[:size], number)
+    return lines
+
+
+def _path_in(line: str) -> FaultPath | None:
+    """Return the names that lead to the only entry of a line of TOML; None if it has none."""
+    try:
+        body: Any = tomllib.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return tuple(_names(body)) or None
+
+
+def _names(body: Any) -> Iterator[str]:
+    while isinstance(body, dict) and len(body) == 1:
+        ((name, body),) = body.items()
+        yield name

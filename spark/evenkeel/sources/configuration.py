@@ -6,7 +6,7 @@ The entries of the configuration file are in `settings.cluster_entries`.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -97,16 +97,9 @@ def read_configuration(path: str | Path) -> tuple[ClusterSource, ...]:
 
 
 def _live(file: Path, entries: ClusterEntries) -> LiveSource:
-    return LiveSource(
-        admin=tuple(entries.admin or ()),
-        connection=entries.connection,
-        ca_file=None if entries.ca_file is None else str(file.parent / entries.ca_file),
-        check_hostname=entries.check_hostname,
-        broker_url=entries.broker_url,
-        landing_days=entries.landing_days,
-        full_every=entries.full_every,
-        silent_seconds=entries.silent_seconds,
-    )
+    given = {each.name: getattr(entries, each.name) for each in fields(LiveSource)}
+    ca_file = None if entries.ca_file is None else str(file.parent / entries.ca_file)
+    return LiveSource(**{**given, "admin": tuple(entries.admin or ()), "ca_file": ca_file})
 
 
 def _queues(cluster: str, entries: ClusterEntries) -> QueueSource | None:

@@ -7,7 +7,6 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,9 +16,10 @@ from evenkeel.handover import ClusterCycle
 from evenkeel.json_text import values_in
 from evenkeel.pulsar.answers import Answer, Answers
 from evenkeel.pulsar.limits import DEFAULT, Limits
-from evenkeel.sources.snapshot_files import SEE, Header, is_in_lines, read_header, utc
+from evenkeel.sources.snapshot_files import SEE, Header, is_in_lines, read_header
 from evenkeel.sources.snapshot_requests import SnapshotRequest, read_requests
 from evenkeel.spark.sql import first_of, united
+from evenkeel.times import moment_in
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -79,20 +79,12 @@ def _answer(request: SnapshotRequest) -> Answer:
         path=request.path or "",
         status=request.status,
         body=request.body,
-        at=utc_or_none(request.at),
+        at=moment_in(request.at),
         location=request.location,
         method=request.method,
         size=request.size,
         is_cut=request.is_left and not request.is_topic_sized,
     )
-
-
-def utc_or_none(text: str | None) -> datetime | None:
-    """Return a request's time, None if it has none."""
-    try:
-        return utc(text)
-    except BadInput:
-        return None
 
 
 class SnapshotsOfRun:

@@ -80,7 +80,7 @@ class FolderStore:
     """Snapshots in a folder of this machine, which is made if it is missing."""
 
     def __init__(self, folder: str | Path, limits: Limits = DEFAULT) -> None:
-        self.folder, self._limits = Path(folder), limits
+        self.folder, self.limits = Path(folder), limits
 
     def next_number(self) -> int:
         """Return one more than the highest number in the folder; 0 if there is none."""
@@ -93,9 +93,12 @@ class FolderStore:
         try:
             make_folder(self.folder)
             clear_abandoned(self.folder)
-            return FileWriter(self.folder / (name + SUFFIX), self._limits)
+            return self._writer(self.folder / (name + SUFFIX))
         except OSError as error:
             raise _not_written(self.folder, error) from None
+
+    def _writer(self, place: Path) -> FileWriter:
+        return FileWriter(place, self.limits)
 
 
 class FileWriter:
@@ -246,7 +249,7 @@ class Landing:
         if late < -LATEST_SECONDS:
             raise LandingError(f"{self.missing(at)} It is still to come: it can be observed then.")
         name = milliseconds(at)
-        moment, number = _moment(name), len(self._names())
+        moment, number = moment_named(name), len(self._names())
         full = self._is_due(name, full_every)
         take(lambda: FolderStore(self.folder, self.limits).begin(str(name)), moment, number, full)
         landed = self.find(at)
@@ -273,7 +276,7 @@ class Landing:
         names = self._names()
         moments = sorted(names)
         nothing = f"a window takes what was landed, and {self.folder} holds no snapshot"
-        span = in_span([_moment(each) for each in moments], since, until, nothing)
+        span = in_span([moment_named(each) for each in moments], since, until, nothing)
         lender = next(self._full_before(names, moments[span.start]), None)
         landed: list[tuple[datetime, Snapshot | BadInput]] = []
         for place in range(span.start, span.stop):
@@ -283,9 +286,9 @@ class Landing:
                 lender = moment if header.has_configuration else lender
                 self._demand_name(header, names[moment], moment)
             except BadInput as error:
-                landed.append((_moment(moment), error))
+                landed.append((moment_named(moment), error))
                 continue
-            landed.append((_moment(moment), self._snapshot(names, moments, place, lender)))
+            landed.append((moment_named(moment), self._snapshot(names, moments, place, lender)))
         return landed
 
     @staticmethod
@@ -309,10 +312,10 @@ class Landing:
         """
         names = self._names()
         period = timedelta(days=days)
-        newest = borne_out(map(_moment, names), lasting=min(period, A_JUMP))
+        newest = borne_out(map(moment_named, names), lasting=min(period, A_JUMP))
         if newest is None:
             return []
-        if ahead := sorted(moment for moment in names if _moment(moment) > newest):
+        if ahead := sorted(moment for moment in names if moment_named(moment) > newest):
             why = "lies more than a day ahead of the others, so none is removed for it until a day of snapshots follows"
             log.warning("%s %s. If a clock was wrong, set the clock and remove the file", names[ahead[0]], why)
         bound = milliseconds(newest - period)
@@ -370,9 +373,10 @@ def milliseconds(at: datetime) -> int:
     return (at - _EPOCH) // timedelta(milliseconds=1)
 
 
-def _moment(milliseconds: int) -> datetime:
+def moment_named(milliseconds: int) -> datetime:
+    """Return the moment of a name."""
     return _EPOCH + timedelta(milliseconds=milliseconds)
 
 
 def _iso(milliseconds: int) -> str:
-    return utc_text(_moment(milliseconds))
+    return utc_text(moment_named(milliseconds))

@@ -58,7 +58,7 @@ class Recording:
     """
 
     def __init__(self, path: str | Path, limits: Limits = DEFAULT) -> None:
-        self.path, self._limits = Path(path), limits
+        self.path, self.limits = Path(path), limits
         if not _is_folder(self.path):
             raise BadInput(f"no recording at {self.path}: {_NO_FOLDER}")
         self.problems: tuple[Problem, ...] = ()
@@ -107,7 +107,7 @@ class Recording:
         problems = []
         for entry in self._entries():
             try:
-                headers.append((known_header(entry, self._limits), entry))
+                headers.append((known_header(entry, self.limits), entry))
             except BadInput as error:
                 problems.append(Problem(str(entry), "snapshot", str(error)))
         headers.sort(key=lambda item: (item[0].moment, item[1].name))
@@ -131,8 +131,8 @@ class Recording:
         for name in names_in(self.path):
             if NAME.fullmatch(name):
                 names.append(name)
-                subject = f"the recording {self.path} has more than {self._limits.snapshots:,} snapshots"
-                self._limits.demand("snapshots", len(names), subject, "divide it into several folders")
+                subject = f"the recording {self.path} has more than {self.limits.snapshots:,} snapshots"
+                self.limits.demand("snapshots", len(names), subject, "divide it into several folders")
         return [self.path / name for name in sorted(names)]
 
     def _nothing_readable(self) -> str:
@@ -210,13 +210,13 @@ _REQUESTS = re.compile(rb'"requests"\s*:\s*\[')
 class ClusterNames:
     """The snapshots' clusters; one without an answer has the newest known one. Raises `BadInput` if none has one."""
 
-    def __init__(self, recording: Recording, limits: Limits = DEFAULT) -> None:
-        self._recording, self._limits = recording, limits
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
 
     def of(self, snapshot: Snapshot) -> str:
         """Return the name of the snapshot's cluster."""
         try:
-            return cluster_name(snapshot, limits=self._limits)
+            return cluster_name(snapshot, limits=self._recording.limits)
         except BadInput:
             return self._newest
 
@@ -225,7 +225,7 @@ class ClusterNames:
         errors = []
         for snapshot in reversed(self._recording.snapshots):
             try:
-                return cluster_name(snapshot, limits=self._limits)
+                return cluster_name(snapshot, limits=self._recording.limits)
             except BadInput as error:
                 errors.append(error)
         raise errors[0]

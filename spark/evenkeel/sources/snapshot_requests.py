@@ -29,22 +29,6 @@ from evenkeel.sources.snapshot_files import (
 )
 
 
-def requests_of(path: Path, limits: Limits = DEFAULT) -> Iterator[dict[str, Any]]:
-    """Yield the requests of a snapshot with their whole texts; for small questions, not for a cycle."""
-    if not is_in_lines(path):
-        yield from parse_json(whole_document(path, limits))["requests"]
-        return
-    longest = longest_line(limits)
-    with open_bytes(path) as stream:
-        stream.readline(MOST_HEADER_BYTES)
-        number = 1
-        while line := stream.readline(longest + 1):
-            number += 1
-            if len(line) > longest:
-                raise _line_too_long(path, number, limits)
-            yield parse_json(line)
-
-
 def longest_line(limits: Limits) -> int:
     """Return the most bytes of a line: an answer of only quotes doubles as JSON, and some members are added."""
     return 2 * limits.bytes_of("answer_mib") + (1 << 16)

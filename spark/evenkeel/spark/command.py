@@ -6,6 +6,7 @@ The command needs `spark.gateway` beside it, which makes the JVM serve.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import socket
@@ -111,12 +112,10 @@ class ServerSettings:
 
     def as_json(self) -> dict[str, Any]:
         """Return plain JSON values, with what the process inherits and cannot change later."""
-        body = asdict(self)
-        body["python"] = sys.executable
-        body["source_root"] = str(source_root())
-        body["java_sources"] = file_systems.sources_digest()
-        pairs = [list(pair) for pair in self.spark]
-        return {**body, "python_path": list(self.python_path), "spark": pairs, "java": list(self.java)}
+        inherited = {"python": sys.executable, "source_root": str(source_root())}
+        body = {**asdict(self), **inherited, "java_sources": file_systems.sources_digest()}
+        plain: dict[str, Any] = json.loads(json.dumps(body))
+        return plain
 
 
 def server_command(

@@ -213,10 +213,8 @@ def kill_session(session: int) -> None:
     """Kill every process of a session except the caller."""
     for process in session_members(session):
         if process.pid != os.getpid():
-            try:
+            with suppress(psutil.NoSuchProcess):
                 process.kill()
-            except psutil.NoSuchProcess:
-                continue
 
 
 def login() -> str:

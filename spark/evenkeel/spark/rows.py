@@ -278,15 +278,9 @@ def _plain_double(where: str, value: Any) -> float:
     return float(value) if value == value else _NAN
 
 
-def _plain_boolean(where: str, value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise misfit(value, "a boolean", where)
-    return value
-
-
-def _plain_text(where: str, value: Any) -> str:
-    if not isinstance(value, str):
-        raise misfit(value, "a text", where)
+def _plain_as_it_is(type_: type, expected: str, where: str, value: Any) -> Any:
+    if not isinstance(value, type_):
+        raise misfit(value, expected, where)
     return value
 
 
@@ -324,8 +318,8 @@ def _plain_day(where: str, value: Any) -> str:
 _WRITERS: dict[str, Callable[[str, Any], Any]] = {
     **{name: partial(_plain_integer, bits) for name, bits in INTEGER_BITS.items()},
     "double": _plain_double,
-    "boolean": _plain_boolean,
-    "string": _plain_text,
+    "boolean": partial(_plain_as_it_is, bool, "a boolean"),
+    "string": partial(_plain_as_it_is, str, "a text"),
     "timestamp": _plain_moment,
     "date": _plain_day,
 }

@@ -22,6 +22,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from evenkeel.errors import EngineError
 from evenkeel.object_store import FOLDER
@@ -302,17 +303,8 @@ def _start(place: Home, port: int, settings: ServerSettings, *, brief: bool = Fa
 
 
 def _spawn_supervisor(place: Home, order: str) -> subprocess.Popen[str]:
-    with place.log.open("w") as log:
-        supervisor = subprocess.Popen(
-            [sys.executable, "-m", "evenkeel.spark.supervisor", str(place.folder)],
-            stdin=subprocess.PIPE,
-            stdout=log,
-            stderr=log,
-            cwd=place.folder,
-            env={**inherited_environment(), "PYTHONPATH": str(source_root())},
-            start_new_session=True,
-            text=True,
-        )
+    place.log.unlink(missing_ok=True)
+    supervisor = _spawn(place, "supervisor", stdin=subprocess.PIPE, start_new_session=True)
     _supervisors[:] = [known for known in _supervisors if known.poll() is None]
     _supervisors.append(supervisor)
     assert supervisor.stdin is not None
@@ -324,7 +316,7 @@ def _spawn_supervisor(place: Home, order: str) -> subprocess.Popen[str]:
 
 def _await_answer(place: Home, supervisor: subprocess.Popen[str]) -> State | None:
     until = time.monotonic() + START_SECONDS
-    probe: subprocess.Popen[bytes] | None = None
+    probe: subprocess.Popen[str] | None = None
     try:
         while time.monotonic() < until:
             if supervisor.poll() is not None:
@@ -332,7 +324,7 @@ def _await_answer(place: Home, supervisor: subprocess.Popen[str]) -> State | Non
                 return None
             state = place.read()
             if probe is None and state is not None:
-                probe = _spawn_probe(place, state)
+                probe = _spawn(place, "probe", state.port, pid_of(state.server), stdin=subprocess.DEVNULL)
             if probe is not None and probe.poll() is not None:
                 if probe.returncode == 0 and state is not None:
                     return state
@@ -350,23 +342,12 @@ def _await_answer(place: Home, supervisor: subprocess.Popen[str]) -> State | Non
             probe.wait()
 
 
-def _spawn_probe(place: Home, state: State) -> subprocess.Popen[bytes]:
+def _spawn(place: Home, module: str, *words: object, **more: Any) -> subprocess.Popen[str]:
+    """Start a module of this room for the home's server; what it writes goes to the server's log."""
+    command = [sys.executable, "-m", f"evenkeel.spark.{module}", *map(str, (place.folder, *words))]
+    environment = {**inherited_environment(), "PYTHONPATH": str(source_root())}
     with place.log.open("a") as log:
-        return subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "evenkeel.spark.probe",
-                str(place.folder),
-                str(state.port),
-                str(pid_of(state.server)),
-            ],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            cwd=place.folder,
-            env={**inherited_environment(), "PYTHONPATH": str(source_root())},
-        )
+        return subprocess.Popen(command, stdout=log, stderr=log, cwd=place.folder, env=environment, text=True, **more)
 
 
 def _explain_end(place: Home) -> None:

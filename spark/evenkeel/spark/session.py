@@ -165,17 +165,17 @@ def _connect_classic(master: str, app_name: str) -> SparkSession:
     builder = SparkSession.builder.master(master).appName(app_name)
     for key, value in classic_settings(master).items():
         builder = builder.config(key, value)
-    builder = builder.config("spark.jars", ",".join(map(str, delta_jars())))
-    return builder.config("spark.executorEnv.PYTHONPATH", str(source_root())).getOrCreate()
+    return builder.getOrCreate()
 
 
 def classic_settings(master: str) -> dict[str, str]:
-    """Return the settings of a classic master that the Connect server has too.
+    """Return the settings of a classic master: those of the Connect server, Delta's jars, and where the package is.
 
     The security of a cluster is its operator's.
     """
     is_local = master == "local" or master.startswith("local[")
-    return {**SQL_SETTINGS, **LOCAL_SETTINGS} if is_local else dict(SQL_SETTINGS)
+    own = {"spark.jars": ",".join(map(str, delta_jars())), "spark.executorEnv.PYTHONPATH": str(source_root())}
+    return {**SQL_SETTINGS, **(LOCAL_SETTINGS if is_local else {}), **own}
 
 
 def close(spark: SparkSession) -> None:

@@ -19,6 +19,7 @@ from types import FrameType
 from evenkeel.object_store import FOLDER
 from evenkeel.spark import gateway
 from evenkeel.spark.home import Home, State, identity, kill_session
+from evenkeel.times import elapsed
 
 TICK_SECONDS = 0.25
 # A server that slept for more than two minutes lost its executor's heartbeats and was later found dead.
@@ -52,14 +53,14 @@ def main(home: Home) -> int:
 
 
 def _watch(server: subprocess.Popen[bytes], home: Home) -> int:
-    before = _clock()
+    before = elapsed()
     while not _asked_to_end:
         exit_code = server.poll()
         if exit_code is not None:
             _say(f"the server ended by itself, exit code {exit_code}")
             return exit_code
         time.sleep(TICK_SECONDS)
-        now = _clock()
+        now = elapsed()
         if now - before > LONGEST_SUSPENSION_SECONDS:
             _say(f"ending the server: it was suspended for {now - before:.0f} s and is not to be trusted")
             return 0
@@ -80,11 +81,6 @@ def _is_left(home: Home) -> bool:
             return False
         home.forget()
         return True
-
-
-def _clock() -> float:
-    """Return seconds that go on counting while the machine sleeps."""
-    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 def _end(server: subprocess.Popen[bytes]) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
@@ -26,23 +25,15 @@ _NO_NAMES = frozenset({"", ".", ".."})  # the last two would lead to another pat
 _BROKER_ID = re.compile(r"[^\s/\\?#@%&=]{1,255}:[0-9]{1,5}")
 
 
-@dataclass(frozen=True, slots=True)
-class AdminRequest:
-    """A PUT of Pulsar's admin API: path with its query, names quoted, and the JSON body of a split."""
+def request_of(command: Mapping[str, Any]) -> tuple[str, str | None]:
+    """Return the PUT to send: its path with its query, names quoted, and the JSON body of a split, None for others.
 
-    path: str
-    body: str | None = None
-
-
-def request_of(command: Mapping[str, Any]) -> AdminRequest:
-    """Return the request to send; cuts ascending and each once, since the modular manager never answers to duplicate
-    ones.
+    Cuts are ascending and each once, since the modular manager never answers to duplicate ones.
 
     Pulsar: `NamespacesBase.internalSplitNamespaceBundle`, `internalUnloadNamespaceBundle`,
     `PersistentTopicsBase.internalUnloadTopic`.
     """
-    path = _path(command)
-    return AdminRequest(path, json.dumps(sorted(set(command["cuts"]))) if command["kind"] == SPLIT else None)
+    return _path(command), json.dumps(sorted(set(command["cuts"]))) if command["kind"] == SPLIT else None
 
 
 def request_text(command: Mapping[str, Any]) -> str:

@@ -42,18 +42,14 @@ def set_values(client: AdminClient, values: Values) -> None:
             raise Unreachable(f"{switch} could not be set: {_in_words(answer)}")
 
 
-def steering(client: AdminClient) -> dict[str, list[str]]:
-    """Return switch -> brokers on which it is not off, or whose configuration is missing."""
-    answers = {
-        broker: configuration_of_broker or {} for broker, configuration_of_broker in configurations(client).items()
-    }
-    not_off = {
-        switch: sorted(
-            b for b, configuration_of_broker in answers.items() if str(configuration_of_broker.get(switch)) != OFF
-        )
-        for switch in SWITCHES
-    }
-    return {switch: on for switch, on in not_off.items() if on}
+def not_off(answers: Mapping[str, Mapping[str, str] | None], *, unless_silent: bool) -> dict[str, list[str]]:
+    """Return switch -> brokers on which it is not off by their configurations (`configurations`).
+
+    A broker whose configuration is missing counts, unless `unless_silent`.
+    """
+    known = {broker: found or {} for broker, found in answers.items() if found is not None or not unless_silent}
+    on = {switch: sorted(b for b, found in known.items() if str(found.get(switch)) != OFF) for switch in SWITCHES}
+    return {switch: brokers for switch, brokers in on.items() if brokers}
 
 
 def await_off(
@@ -61,7 +57,7 @@ def await_off(
 ) -> None:
     """Return once the switches are off on every broker; raises Unreachable with the brokers on which they are not."""
     until = time.monotonic() + seconds
-    while on := steering(client):
+    while on := not_off(configurations(client), unless_silent=False):
         if time.monotonic() > until:
             where = "; ".join(f"{switch} on {', '.join(brokers[:5])}" for switch, brokers in on.items())
             raise Unreachable(
@@ -117,25 +113,13 @@ def objections_in(answers: Mapping[str, Mapping[str, str] | None]) -> tuple[str,
             f"{_listed(silent)} did not return {'its' if len(silent) == 1 else 'their'} configuration, so it is "
             "unknown whether the brokers steer themselves: look at them, or wait until they are gone from the cluster"
         )
-    for switch in SWITCHES:
-        steering = sorted(
-            b
-            for b, settings_of_broker in answers.items()
-            if settings_of_broker is not None and str(settings_of_broker.get(switch)) != "false"
+    for switch, brokers in not_off(answers, unless_silent=True).items():
+        objections.append(
+            f"{switch} is not off on {_listed(brokers)}: two would steer. Switch it off with "
+            f"`pulsar-admin brokers update-dynamic-config --config {switch} --value false`, "
+            "or all of them with `evenkeel takeover`"
         )
-        if steering:
-            objections.append(
-                f"{switch} is not off on {_listed(steering)}: two would steer. Switch it off with "
-                f"`pulsar-admin brokers update-dynamic-config --config {switch} --value false`, "
-                "or all of them with `evenkeel takeover`"
-            )
-    names = sorted(
-        {
-            str(settings_of_broker["clusterName"])
-            for settings_of_broker in answers.values()
-            if settings_of_broker and settings_of_broker.get("clusterName")
-        }
-    )
+    names = sorted({str(name) for found in answers.values() if (name := (found or {}).get("clusterName"))})
     if len(names) > 1:
         objections.append(f"the brokers name several clusters: {', '.join(names)}; check the admin URLs")
     return tuple(objections)

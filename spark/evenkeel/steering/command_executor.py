@@ -76,10 +76,8 @@ class CommandExecutor:
         if stale is not None:
             return self._seen(command, "stale", f"not sent: {stale}")
         begun = time.monotonic()
-        request, broker = request_of(command), command["from_broker"]
-        hops = self._client.ask(
-            request.path, broker=broker, method=METHOD, body=request.body, timeout_s=LONGEST_REQUEST_S
-        )
+        (path, body), broker = request_of(command), command["from_broker"]
+        hops = self._client.ask(path, broker=broker, method=METHOD, body=body, timeout_s=LONGEST_REQUEST_S)
         return self._after(command, hops[-1], begun)
 
     def look_again(self, command: Command) -> Outcome | None:
@@ -92,7 +90,8 @@ class CommandExecutor:
         look = self._watching.look(command)
         if sight(command, look) is Sight.UNTOUCHED and command["kind"] != UNLOAD_TOPIC:
             return None
-        outcome = outcome_of(command, look, is_last=True, is_over=True, is_expired=self._is_expired(command))
+        is_expired = self._is_expired(command)
+        outcome = outcome_of(command, look, Observation(is_last=True, is_over=True, is_expired=is_expired))
         return None if outcome is None else self._seen(command, *outcome)
 
     def _after(self, command: Command, hop: Hop, begun: float) -> Outcome:
@@ -112,15 +111,10 @@ class CommandExecutor:
                 if answer is AnswerKind.TAKEN:
                     until = min(until, first_look + self._patience.unowned_s)
             is_over = time.monotonic() >= until
-            seen = outcome_of(
-                command,
-                look,
-                is_last=is_over,
-                is_over=is_over,
-                is_expired=self._is_expired(command),
-                answer=answer,
-                had_left=had_left,
+            known = Observation(
+                answer, had_left=had_left, is_last=is_over, is_over=is_over, is_expired=self._is_expired(command)
             )
+            seen = outcome_of(command, look, known)
             if seen is not None:
                 outcome, detail = seen
                 return self._seen(command, outcome, f"{words}; {detail}" if words else detail)

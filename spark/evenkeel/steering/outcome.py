@@ -1,13 +1,10 @@
-"""Outcomes of commands, precedence among several outcomes of one command, and the interface of a sink.
-
-The sink makes no difference to the decision: a dry run is the same code with another sink.
-"""
+"""Outcomes of commands, and precedence among several outcomes of one command."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from enum import Enum
 
@@ -33,6 +30,12 @@ class Outcome:
 def not_sent(command_id: str, at: datetime, why: str) -> Outcome:
     """Return the outcome of a command that was held back and not sent."""
     return Outcome(command_id, "withheld", at, f"not sent: {why}")
+
+
+def rehearsed(commands: Iterable[Command]) -> list[Outcome]:
+    """Return the outcomes of a dry run, at each command's cycle's time: no clock, so a re-run gives equal rows."""
+    words = "dry run: recorded and not sent"
+    return [Outcome(command["command_id"], "dry_run", command["cycle_at"], words) for command in commands]
 
 
 Stop = Callable[[], str | None]
@@ -190,22 +193,17 @@ def row_of(seen: Observation) -> Row | None:
 def outcome_of(
     command: Command,
     look: Look,
-    *,
-    is_last: bool,
-    is_over: bool,
-    is_expired: bool,
-    answer: AnswerKind = AnswerKind.NONE,
-    had_left: bool = False,
+    known: Observation,
 ) -> tuple[str, str] | None:
     """Return the outcome of a command and the observation in words; None if there is no outcome yet.
 
-    `command`: a row of `commands`; `look`: the cluster as seen last. The others: see `Observation`.
+    `command`: a row of `commands`; `look`: the cluster as seen last; `known`: all but `sight` and `any_broker`, which
+    these two tell.
     """
     if command["kind"] == UNLOAD_TOPIC:
-        return _outcome_of_topic(answer, is_over=is_over)
+        return _outcome_of_topic(known.answer, is_over=known.is_over)
     any_broker = command["kind"] == "unload" and command["destination"] is None
-    seen = sight(command, look)
-    row = row_of(Observation(answer, seen, any_broker, had_left, is_last, is_over, is_expired))
+    row = row_of(replace(known, sight=sight(command, look), any_broker=any_broker))
     return None if row is None else (row.outcome, row.words.format(seen=effect_in_words(command, look)))
 
 

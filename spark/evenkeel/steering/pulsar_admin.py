@@ -1,4 +1,4 @@
-"""The sink that steers a cluster through its admin API, at a given pace, and the sink that sends nothing.
+"""The sink that steers a cluster through its admin API, at a given pace.
 
 Splits go first, each of them to its end, then unloads: a child is moved only after its parent is cut. At most one
 command is under way for a bundle: a second one's destination can win although it was refused. At most one is under way
@@ -11,15 +11,15 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from evenkeel.steering.admin_request import ANY_BROKER, acquiring_broker
-from evenkeel.steering.outcome import Outcome, ReportOutcome, Stop, not_sent
+from evenkeel.steering.outcome import ReportOutcome, Stop, not_sent
 from evenkeel.steering.premise import Command
 
 if TYPE_CHECKING:
@@ -142,12 +142,3 @@ class Pace:
         """Wait until the caller may start."""
         while left := self.take():
             self._pause(left)
-
-
-class DryRun:
-    """Sink that notes each command as not sent, at its cycle's time: no clock, so a re-run gives equal rows."""
-
-    def send(self, commands: Sequence[Mapping[str, Any]], *, stop: Stop, report: ReportOutcome) -> None:
-        """Report one outcome `dry_run` per command; `stop` is ignored."""
-        for command in commands:
-            report(Outcome(command["command_id"], "dry_run", command["cycle_at"], "dry run: recorded and not sent"))

@@ -31,6 +31,7 @@ from evenkeel.steering.queue.fifo import (
     QueueError,
     QueueUnreachable,
     ReceivedMessage,
+    Unsent,
     command_group,
     control_group,
     send_all,
@@ -45,32 +46,13 @@ MOST_REPORTS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Unqueued:
-    """A command that is not known to be on the queue. `possible`: it may still be on it (no answer came)."""
-
-    command_id: str
-    reason: str
-    possible: bool
-
-
-@dataclass(frozen=True, slots=True)
-class QueuedCommands:
-    """Result of putting commands on the queue. None of it is an outcome."""
-
-    queued: tuple[str, ...]
-    unqueued: tuple[Unqueued, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Reports:
-    """Reports as taken, those of other cycles among them. `missing`: awaited commands without a report.
+    """Reports as taken, those of other cycles among them.
 
-    `unreadable` says what was wrong with messages that are not reports; `confirm` removes them with the others.
+    `receipts`: also of messages that are not reports; `confirm` removes them with the others.
     """
 
     reports: tuple[AgentReport, ...]
-    missing: frozenset[str]
-    unreadable: tuple[str, ...] = ()
     receipts: tuple[str, ...] = field(default=(), repr=False)
 
     @property
@@ -94,8 +76,9 @@ class SqsSink:
         """The cluster whose queues these are."""
         return self._signature.cluster
 
-    def send(self, commands: Sequence[Mapping[str, Any]]) -> QueuedCommands:
-        """Put commands on the queue, in the order of their steps within each namespace.
+    def send(self, commands: Sequence[Mapping[str, Any]]) -> list[Unsent]:
+        """Put commands on the queue, in the order of their steps within each namespace; return those that are not
+        known to be on it, each with its command's id as `dedup_id`.
 
         Never raises for faults of the network. A command that fails holds back the later ones of its namespace. Rows
         that no agent would accept (`BadInput`) are refused before anything is sent.
@@ -106,15 +89,10 @@ class SqsSink:
         with suppress(QueueError):
             self._commands.attributes()  # the answer has the queue's time
         ordered = sorted(commands, key=lambda command: (str(command["cycle_at"]), command["step"]))
-        letters = {self._letter(command): str(command["command_id"]) for command in ordered}
-        failed = [
-            Unqueued(letters[unsent.letter], unsent.reason, unsent.possible)
-            for unsent in send_all(self._commands, [*letters])
-        ]
+        failed = send_all(self._commands, [self._letter(command) for command in ordered])
         for unsent in failed:
-            LOG.warning("command %s is not on the queue: %s", unsent.command_id[:12], unsent.reason)
-        missing = {unsent.command_id for unsent in failed}
-        return QueuedCommands(tuple(unsent for unsent in letters.values() if unsent not in missing), tuple(failed))
+            LOG.warning("command %s is not on the queue: %s", unsent.letter.dedup_id[:12], unsent.reason)
+        return failed
 
     def control(self, kind: str, *, made_at: datetime, by: str, reason: str, plan_id: str | None = None) -> None:
         """Send every agent of the cluster `pause`, `resume`, or `withdraw` for the commands of a plan that have not
@@ -138,10 +116,10 @@ class SqsSink:
         At least one look is taken. Taken reports stay on the queue, hidden for `record_s` from `until` on: record them,
         then `confirm`. Raises `QueueError` if nothing could be taken.
         """
-        reports_by_id: dict[str, tuple[AgentReport | None, str, str]] = {}
+        by_message: dict[str, tuple[AgentReport | None, str]] = {}
         missing = set(wanted)
         last_wait = 0 if wanted else 1  # only awaited reports are worth a wait
-        while len(reports_by_id) < MOST_REPORTS:
+        while len(by_message) < MOST_REPORTS:
             left = max(0.0, until - time.monotonic())
             try:
                 taken = self._reports.receive(
@@ -150,20 +128,18 @@ class SqsSink:
                     visibility_s=min(int(left) + record_s, LONGEST_VISIBILITY_SECONDS),
                 )
             except QueueError as error:
-                if not reports_by_id:
+                if not by_message:
                     raise
                 LOG.warning("taking reports ended early: %s", error)
                 break
             # A message seen twice in one round was hidden for too short a time: its newer receipt is the good one.
-            reports_by_id |= {message.message_id: (*self._read(message), message.receipt) for message in taken}
-            missing -= {report.outcome.command_id for report, _, _ in reports_by_id.values() if report is not None}
+            by_message |= {message.message_id: (self._read(message), message.receipt) for message in taken}
+            missing -= {report.outcome.command_id for report, _ in by_message.values() if report is not None}
             if (not taken and not missing) or time.monotonic() >= until:
                 break
         return Reports(
-            tuple(report for report, _, _ in reports_by_id.values() if report is not None),
-            frozenset(missing),
-            tuple(problem for report, problem, _ in reports_by_id.values() if report is None),
-            tuple(receipt for _, _, receipt in reports_by_id.values()),
+            tuple(report for report, _ in by_message.values() if report is not None),
+            tuple(receipt for _, receipt in by_message.values()),
         )
 
     def confirm(self, taken: Reports) -> None:
@@ -177,15 +153,14 @@ class SqsSink:
         text = self._signature.signed(command_body(command), TO_AGENTS, self._clock.now(), command_id)
         return Letter(text, command_group(str(command["bundle"])), command_id)
 
-    def _read(self, message: ReceivedMessage) -> tuple[AgentReport | None, str]:
+    def _read(self, message: ReceivedMessage) -> AgentReport | None:
         body = message.body
         try:
             body, _ = self._signature.verified(body, FROM_AGENTS, datetime.now(UTC), message.dedup_id)
             report = read_report(body)
             if report.cluster not in (None, self.cluster):
                 raise BadMessage(f"of cluster {report.cluster!r}, on the queue of {self.cluster!r}")
-            return report, ""
+            return report
         except BadMessage as error:
-            problem = f"{error}: {body[:200]!r}"
-            LOG.error("a message on the reports queue of %s is not believed: %s", self.cluster, problem)
-            return None, problem
+            LOG.error("a message on the reports queue of %s is not believed: %s: %r", self.cluster, error, body[:200])
+            return None

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 
-from evenkeel.validate.facts import ClusterFacts, CrossRule, Row, rule
+from evenkeel.validate.facts import ClusterFacts, cross_rule
 from evenkeel.validate.suites import QUARANTINE, REJECT, WARN, Found, listing
 
 _USAGE_SLACK_PERCENT = 105.0
 _RESOURCES = ("cpu", "memory", "direct_memory", "bandwidth_in", "bandwidth_out")
 
 
+@cross_rule(
+    "cluster_policies",
+    QUARANTINE,
+    "It shows no single moment: look for a slow broker in raw_answers.elapsed_ms, or ask with more threads.",
+    "s",
+    "evenkeelMaxSnapshotSeconds",
+)
 def snapshot_is_short(facts: ClusterFacts) -> Found:
     """Check that the snapshot took at most evenkeelMaxSnapshotSeconds, from first request to last answer."""
     most = facts.settings.evenkeelMaxSnapshotSeconds
@@ -23,6 +29,7 @@ def snapshot_is_short(facts: ClusterFacts) -> Found:
     return Found(1, [facts.cluster] if took > most else [], sentence, took, most)
 
 
+@cross_rule("cluster_policies", QUARANTINE, "Is the admin address that of this cluster?", "count")
 def cluster_has_brokers(facts: ClusterFacts) -> Found:
     """Check that at least one broker is listed."""
     return Found(
@@ -34,6 +41,7 @@ def cluster_has_brokers(facts: ClusterFacts) -> Found:
     )
 
 
+@cross_rule("cluster_policies", WARN, "Do two brokers advertise the same address?")
 def brokers_are_listed_once(facts: ClusterFacts) -> Found:
     """Check that no broker is in the list twice."""
     doubled = sorted(name for name, times in Counter(facts.listed).items() if times > 1)
@@ -41,6 +49,7 @@ def brokers_are_listed_once(facts: ClusterFacts) -> Found:
     return Found(len(facts.listed), doubled, sentence)
 
 
+@cross_rule("broker_reports", QUARANTINE, "Look at broker_reports.state_reason.", "count")
 def a_broker_is_usable(facts: ClusterFacts) -> Found:
     """Check that at least one report can be used."""
     usable = _usable(facts)
@@ -48,6 +57,13 @@ def a_broker_is_usable(facts: ClusterFacts) -> Found:
     return Found(len(facts.brokers), [] if usable else [facts.cluster], sentence, float(len(usable)), 1.0)
 
 
+@cross_rule(
+    "broker_reports",
+    QUARANTINE,
+    "Look at broker_reports.state_reason of the missing ones; without them the cluster's picture is not whole.",
+    "percent",
+    "evenkeelMissingBrokersToleratedPercent",
+)
 def enough_brokers_answered(facts: ClusterFacts) -> Found:
     """Check that at most evenkeelMissingBrokersToleratedPercent of the brokers lack a usable report."""
     most = facts.settings.evenkeelMissingBrokersToleratedPercent
@@ -62,6 +78,14 @@ def enough_brokers_answered(facts: ClusterFacts) -> Found:
     return Found(len(expected), missing if percent > most else [], sentence, percent, most)
 
 
+@cross_rule(
+    "broker_reports",
+    REJECT,
+    "Does the broker still update its report? Compare its clock with the collector's.",
+    "s",
+    "evenkeelMaxReportAgeSeconds",
+    refuse="brokers",
+)
 def reports_are_fresh(facts: ClusterFacts) -> Found:
     """Check that no report is older than evenkeelMaxReportAgeSeconds when the snapshot ends."""
     most = facts.settings.evenkeelMaxReportAgeSeconds
@@ -73,6 +97,14 @@ def reports_are_fresh(facts: ClusterFacts) -> Found:
     return Found(len(ages), old, sentence, oldest, most)
 
 
+@cross_rule(
+    "broker_reports",
+    REJECT,
+    "Compare the broker's clock with the collector's.",
+    "s",
+    "evenkeelFutureToleranceSeconds",
+    refuse="brokers",
+)
 def reports_are_not_ahead(facts: ClusterFacts) -> Found:
     """Check that no report is dated more than evenkeelFutureToleranceSeconds after the snapshot's end."""
     most = facts.settings.evenkeelFutureToleranceSeconds
@@ -84,6 +116,12 @@ def reports_are_not_ahead(facts: ClusterFacts) -> Found:
     return Found(len(ages), ahead, sentence, furthest, most)
 
 
+@cross_rule(
+    "broker_reports",
+    WARN,
+    "A limit set too low makes a broker look overloaded: check its CPU quota or its network card's speed.",
+    "percent",
+)
 def usage_is_within_limits(facts: ClusterFacts) -> Found:
     """Check that usage is at most 105 % of its limit; CPU is a mean over a minute and may end a little above."""
     shares = {
@@ -100,6 +138,11 @@ def usage_is_within_limits(facts: ClusterFacts) -> Found:
     return Found(len(shares), over, sentence, most, _USAGE_SLACK_PERCENT)
 
 
+@cross_rule(
+    "broker_reports",
+    WARN,
+    "If one hangs, SIGKILL ends it; if several do, look at the metadata store first. It gets no bundle.",
+)
 def brokers_do_not_hang(facts: ClusterFacts) -> Found:
     """Check that no broker answers while its metadata store or its load manager does not."""
     hung = [row["broker"] for row in facts.brokers if row["state"] == "hung"]
@@ -107,6 +150,7 @@ def brokers_do_not_hang(facts: ClusterFacts) -> Found:
     return Found(len(facts.brokers), hung, sentence)
 
 
+@cross_rule("broker_reports", WARN, "The load of its bundles is not known in this cycle; see rejected and raw_answers.")
 def topic_figures_came(facts: ClusterFacts) -> Found:
     """Check that every broker that reported also gave its topics' figures."""
     answering = [row for row in facts.brokers if row["state"] == "reported"]
@@ -139,80 +183,15 @@ def _usable(facts: ClusterFacts) -> set[str]:
     }
 
 
-def _reports_out_of_time(facts: ClusterFacts, is_out: Callable[[float], bool]) -> list[Row]:
-    ages = _ages(facts)
-    return [row for row in facts.brokers if row["broker"] in ages and is_out(ages[row["broker"]])]
-
-
-BROKER_RULES: tuple[CrossRule, ...] = (
-    CrossRule(
-        rule(
-            *("snapshot_is_short", "cluster_policies", QUARANTINE),
-            "It shows no single moment: look for a slow broker in raw_answers.elapsed_ms, or ask with more threads.",
-            *("s", "evenkeelMaxSnapshotSeconds"),
-        ),
-        snapshot_is_short,
-    ),
-    CrossRule(
-        rule(
-            "cluster_has_brokers", "cluster_policies", QUARANTINE, "Is the admin address that of this cluster?", "count"
-        ),
-        cluster_has_brokers,
-    ),
-    CrossRule(
-        rule("brokers_are_listed_once", "cluster_policies", WARN, "Do two brokers advertise the same address?"),
-        brokers_are_listed_once,
-    ),
-    CrossRule(
-        rule("a_broker_is_usable", "broker_reports", QUARANTINE, "Look at broker_reports.state_reason.", "count"),
-        a_broker_is_usable,
-    ),
-    CrossRule(
-        rule(
-            *("enough_brokers_answered", "broker_reports", QUARANTINE),
-            "Look at broker_reports.state_reason of the missing ones; without them the cluster's picture is not whole.",
-            *("percent", "evenkeelMissingBrokersToleratedPercent"),
-        ),
-        enough_brokers_answered,
-    ),
-    CrossRule(
-        rule(
-            *("reports_are_fresh", "broker_reports", REJECT),
-            "Does the broker still update its report? Compare its clock with the collector's.",
-            *("s", "evenkeelMaxReportAgeSeconds"),
-        ),
-        reports_are_fresh,
-        lambda facts: _reports_out_of_time(facts, lambda age: age > facts.settings.evenkeelMaxReportAgeSeconds),
-    ),
-    CrossRule(
-        rule(
-            *("reports_are_not_ahead", "broker_reports", REJECT),
-            "Compare the broker's clock with the collector's.",
-            *("s", "evenkeelFutureToleranceSeconds"),
-        ),
-        reports_are_not_ahead,
-        lambda facts: _reports_out_of_time(facts, lambda age: -age > facts.settings.evenkeelFutureToleranceSeconds),
-    ),
-    CrossRule(
-        rule(
-            *("usage_is_within_limits", "broker_reports", WARN),
-            "A limit set too low makes a broker look overloaded: check its CPU quota or its network card's speed.",
-            "percent",
-        ),
-        usage_is_within_limits,
-    ),
-    CrossRule(
-        rule(
-            *("brokers_do_not_hang", "broker_reports", WARN),
-            "If one hangs, SIGKILL ends it; if several do, look at the metadata store first. It gets no bundle.",
-        ),
-        brokers_do_not_hang,
-    ),
-    CrossRule(
-        rule(
-            *("topic_figures_came", "broker_reports", WARN),
-            "The load of its bundles is not known in this cycle; see rejected and raw_answers.",
-        ),
-        topic_figures_came,
-    ),
+BROKER_RULES = (
+    snapshot_is_short,
+    cluster_has_brokers,
+    brokers_are_listed_once,
+    a_broker_is_usable,
+    enough_brokers_answered,
+    reports_are_fresh,
+    reports_are_not_ahead,
+    usage_is_within_limits,
+    brokers_do_not_hang,
+    topic_figures_came,
 )

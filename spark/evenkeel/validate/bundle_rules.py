@@ -16,16 +16,22 @@ from evenkeel.errors import BadRange
 from evenkeel.model.bundles import HIGHEST_HASH, bundle_name, parse_range, validate_boundaries
 from evenkeel.model.topics import is_heartbeat_or_sla
 from evenkeel.settings import Settings
-from evenkeel.validate.facts import ClusterFacts, CrossRule, Row, rule
+from evenkeel.validate.facts import ClusterFacts, Row, cross_rule
 from evenkeel.validate.suites import QUARANTINE, REJECT, WARN, Found, listing
 
 
+@cross_rule("namespace_bundles", WARN, "May the token read all tenants?")
 def cluster_has_namespaces(facts: ClusterFacts) -> Found:
     """Check that the cluster has a namespace to balance."""
     sentence = "The cluster has no namespace, so there is nothing to balance."
     return Found(len(facts.namespaces), [] if facts.namespaces else [facts.cluster], sentence)
 
 
+@cross_rule(
+    "namespace_bundles",
+    QUARANTINE,
+    "Read the namespace's bundles again; if it repeats, its policies in the metadata store are damaged.",
+)
 def boundaries_are_whole(facts: ClusterFacts) -> Found:
     """Check that each namespace covers 0x00000000 to 0xffffffff without hole or overlap."""
     problems = {
@@ -39,6 +45,7 @@ def boundaries_are_whole(facts: ClusterFacts) -> Found:
     return Found(len(facts.namespaces), list(problems), sentence)
 
 
+@cross_rule("namespace_bundles", WARN, "Was the answer cut short?")
 def bundle_counts_agree(facts: ClusterFacts) -> Found:
     """Check that each namespace has the number of bundles that it reports."""
     odd = [row["namespace"] for row in facts.namespaces if row["bundles"] != len(row["boundaries"] or []) - 1]
@@ -47,6 +54,11 @@ def bundle_counts_agree(facts: ClusterFacts) -> Found:
     return Found(len(facts.namespaces), odd, sentence)
 
 
+@cross_rule(
+    "bundle_ownership",
+    WARN,
+    "Normal while a bundle moves, with the modular manager for a stats period. If it lasts, unload the bundle.",
+)
 def bundles_have_one_owner(facts: ClusterFacts) -> Found:
     """Check that at most one broker claims a bundle."""
     owners: dict[str, set[str]] = defaultdict(set)
@@ -61,13 +73,22 @@ def bundles_have_one_owner(facts: ClusterFacts) -> Found:
     return Found(len(owners), doubled, sentence)
 
 
+@cross_rule(
+    "bundle_ownership",
+    REJECT,
+    "Is the broker shutting down, or was it listed under another address?",
+    refuse="claims",
+)
 def owners_are_known(facts: ClusterFacts) -> Found:
     """Check that every claiming broker is a broker of the cluster."""
-    strange = sorted({claim["broker"] for claim in _claims_of_strangers(facts)})
+    known = {row["broker"] for row in facts.brokers} | set(facts.listed)
+    claimants = [claim["broker"] for claim in facts.claims if claim["broker"] not in known]
+    strange = sorted({*claimants})
     sentence = f"Bundles are claimed for a broker that the cluster does not list: {listing(strange)}."
-    return Found(len(facts.claims), strange, sentence, failed=len(_claims_of_strangers(facts)))
+    return Found(len(facts.claims), strange, sentence, failed=len(claimants))
 
 
+@cross_rule("bundle_ownership", WARN, "For a moment that is normal after a split, while the parent is still listed.")
 def claimed_bundles_exist(facts: ClusterFacts) -> Found:
     """Check that claimed bundles are between boundaries in force."""
     known = known_bundles(facts)
@@ -104,49 +125,13 @@ def _is_listed(namespace: str) -> bool:
     return not is_brokers_own(namespace) and not is_old_form(namespace)
 
 
-def _claims_of_strangers(facts: ClusterFacts) -> list[Row]:
-    known = {row["broker"] for row in facts.brokers} | set(facts.listed)
-    return [claim for claim in facts.claims if claim["broker"] not in known]
-
-
-BUNDLE_RULES: tuple[CrossRule, ...] = (
-    CrossRule(
-        rule("cluster_has_namespaces", "namespace_bundles", WARN, "May the token read all tenants?"),
-        cluster_has_namespaces,
-    ),
-    CrossRule(
-        rule(
-            *("boundaries_are_whole", "namespace_bundles", QUARANTINE),
-            "Read the namespace's bundles again; if it repeats, its policies in the metadata store are damaged.",
-        ),
-        boundaries_are_whole,
-    ),
-    CrossRule(
-        rule("bundle_counts_agree", "namespace_bundles", WARN, "Was the answer cut short?"),
-        bundle_counts_agree,
-    ),
-    CrossRule(
-        rule(
-            *("bundles_have_one_owner", "bundle_ownership", WARN),
-            "Normal while a bundle moves, with the modular manager for a stats period. If it lasts, unload the bundle.",
-        ),
-        bundles_have_one_owner,
-    ),
-    CrossRule(
-        rule(
-            *("owners_are_known", "bundle_ownership", REJECT),
-            "Is the broker shutting down, or was it listed under another address?",
-        ),
-        owners_are_known,
-        _claims_of_strangers,
-    ),
-    CrossRule(
-        rule(
-            *("claimed_bundles_exist", "bundle_ownership", WARN),
-            "For a moment that is normal after a split, while the parent is still listed.",
-        ),
-        claimed_bundles_exist,
-    ),
+BUNDLE_RULES = (
+    cluster_has_namespaces,
+    boundaries_are_whole,
+    bundle_counts_agree,
+    bundles_have_one_owner,
+    owners_are_known,
+    claimed_bundles_exist,
 )
 
 
@@ -162,6 +147,11 @@ def unknown_namespaces(facts: ClusterFacts) -> list[str]:
     return sorted(filter(_is_listed, shown - known))
 
 
+@cross_rule(
+    "topic_stats",
+    REJECT,
+    "Was the namespace made or deleted during the snapshot, or may the token not read its tenant?",
+)
 def topics_have_a_namespace(facts: ClusterFacts) -> Found:
     """Check that every topic's namespace has boundaries, except brokers' own namespaces."""
     unknown = unknown_namespaces(facts)
@@ -170,6 +160,11 @@ def topics_have_a_namespace(facts: ClusterFacts) -> Found:
     return Found(sum(row["rows"] for row in facts.topics), unknown, sentence, failed=topics)
 
 
+@cross_rule(
+    "topic_stats",
+    WARN,
+    "For a moment that is normal after a split; topics are counted by their hash, not by the range shown.",
+)
 def shown_ranges_exist(facts: ClusterFacts) -> Found:
     """Check that topics are shown under bundles between boundaries in force."""
     known, unknown = known_bundles(facts), set(unknown_namespaces(facts))
@@ -184,6 +179,12 @@ def shown_ranges_exist(facts: ClusterFacts) -> Found:
     return Found(len(shown), missing, sentence)
 
 
+@cross_rule(
+    "topic_stats",
+    QUARANTINE,
+    "Does the cluster assign topics otherwise than by CRC32 (topicBundleAssignmentStrategy)? Then bundles "
+    "cannot be told from names.",
+)
 def topics_lie_in_their_range(facts: ClusterFacts) -> Found:
     """Check that a topic's hash is in the range under which it is shown; the highest hash in the last bundle."""
     shown = [row for row in facts.topics if row["bundle_range"] is not None]
@@ -192,6 +193,7 @@ def topics_lie_in_their_range(facts: ClusterFacts) -> Found:
     return Found(len(shown), odd, sentence)
 
 
+@cross_rule("topic_stats", REJECT, "The broker's answer lacks msgRateIn or its like: is its version known?")
 def loaded_topics_have_rates(facts: ClusterFacts) -> Found:
     """Check that a loaded topic has all four rates."""
     missing = sum(row["without_rate"] for row in facts.topics)
@@ -200,6 +202,13 @@ def loaded_topics_have_rates(facts: ClusterFacts) -> Found:
     return Found(sum(row["loaded"] for row in facts.topics), bundles, sentence, failed=missing)
 
 
+@cross_rule(
+    "topic_stats",
+    WARN,
+    "Normal within a stats period after a move or a restart; if it lasts, compare both answers in raw_answers.",
+    "msg/s",
+    "evenkeelTopicSumTolerancePercent",
+)
 def topic_sums_agree(facts: ClusterFacts) -> Found:
     """Check the sums of topics; both tolerances must be exceeded.
 
@@ -220,6 +229,13 @@ def topic_sums_agree(facts: ClusterFacts) -> Found:
     return _compared(own_totals, sums, facts.settings, ("bundles", "topics", "figure"))
 
 
+@cross_rule(
+    "broker_reports",
+    WARN,
+    "Rules by message rates see what the broker says of itself: look at its log, and restart it if it lasts.",
+    "msg/s",
+    "evenkeelTopicSumTolerancePercent",
+)
 def broker_totals_agree(facts: ClusterFacts) -> Found:
     """Check a broker's totals against the sums of its bundles, with the tolerances of the sums of topics.
 
@@ -272,50 +288,11 @@ def _holds_its_hashes(row: Row) -> bool:
     return bool(part.lower <= row["lowest_hash"] and row["highest_hash"] <= last)
 
 
-TOPIC_RULES: tuple[CrossRule, ...] = (
-    CrossRule(
-        rule(
-            *("topics_have_a_namespace", "topic_stats", REJECT),
-            "Was the namespace made or deleted during the snapshot, or may the token not read its tenant?",
-        ),
-        topics_have_a_namespace,
-    ),
-    CrossRule(
-        rule(
-            *("shown_ranges_exist", "topic_stats", WARN),
-            "For a moment that is normal after a split; topics are counted by their hash, not by the range shown.",
-        ),
-        shown_ranges_exist,
-    ),
-    CrossRule(
-        rule(
-            *("topics_lie_in_their_range", "topic_stats", QUARANTINE),
-            "Does the cluster assign topics otherwise than by CRC32 (topicBundleAssignmentStrategy)? Then bundles "
-            "cannot be told from names.",
-        ),
-        topics_lie_in_their_range,
-    ),
-    CrossRule(
-        rule(
-            *("loaded_topics_have_rates", "topic_stats", REJECT),
-            "The broker's answer lacks msgRateIn or its like: is its version known?",
-        ),
-        loaded_topics_have_rates,
-    ),
-    CrossRule(
-        rule(
-            *("topic_sums_agree", "topic_stats", WARN),
-            "Normal within a stats period after a move or a restart; if it lasts, compare both answers in raw_answers.",
-            *("msg/s", "evenkeelTopicSumTolerancePercent"),
-        ),
-        topic_sums_agree,
-    ),
-    CrossRule(
-        rule(
-            *("broker_totals_agree", "broker_reports", WARN),
-            "Rules by message rates see what the broker says of itself: look at its log, and restart it if it lasts.",
-            *("msg/s", "evenkeelTopicSumTolerancePercent"),
-        ),
-        broker_totals_agree,
-    ),
+TOPIC_RULES = (
+    topics_have_a_namespace,
+    shown_ranges_exist,
+    topics_lie_in_their_range,
+    loaded_topics_have_rates,
+    topic_sums_agree,
+    broker_totals_agree,
 )

@@ -10,10 +10,16 @@ from collections import Counter
 from typing import Any
 
 from evenkeel.validate.bundle_rules import is_old_form
-from evenkeel.validate.facts import ClusterFacts, CrossRule, rule
+from evenkeel.validate.facts import ClusterFacts, cross_rule
 from evenkeel.validate.suites import WARN, Found, listing
 
 
+@cross_rule(
+    "topic_stats",
+    WARN,
+    "They are left out: the v2 admin API has no answer about them, and Pulsar 4.2 refuses them. Move their "
+    "topics to a namespace tenant/namespace.",
+)
 def namespaces_have_two_parts(facts: ClusterFacts) -> Found:
     """Check that no namespace with load has the form tenant/cluster/namespace of Pulsar 1 (refused by 4.2)."""
     names = {row["namespace"] for rows in (facts.claims, facts.topics, facts.namespaces) for row in rows}
@@ -22,6 +28,11 @@ def namespaces_have_two_parts(facts: ClusterFacts) -> Found:
     return Found(len(names), old, sentence)
 
 
+@cross_rule(
+    "cluster_policies",
+    WARN,
+    "An expression has to match a broker's whole host name, without port: `pulsar-1.*`, not `pulsar-1:8080`.",
+)
 def policies_name_brokers(facts: ClusterFacts) -> Found:
     """Check that each isolation policy matches a broker, by an expression that is primary or secondary."""
     policies = json.loads(facts.policies.get("isolation_policies") or "{}")
@@ -31,6 +42,7 @@ def policies_name_brokers(facts: ClusterFacts) -> Found:
     return Found(len(matched), idle if facts.listed else [], sentence)
 
 
+@cross_rule("cluster_policies", WARN, "Leave each broker in one domain: `pulsar-admin clusters update-failure-domain`.")
 def domains_name_brokers_once(facts: ClusterFacts) -> Found:
     """Check that failure domains name each broker once (FailureDomain: of several domains of a broker one counts)."""
     domains = facts.policies.get("failure_domains") or {}
@@ -40,6 +52,11 @@ def domains_name_brokers_once(facts: ClusterFacts) -> Found:
     return Found(len(named), twice, sentence)
 
 
+@cross_rule(
+    "cluster_policies",
+    WARN,
+    "Some of its namespaces share a place in any plan: make the group smaller, or add domains or brokers.",
+)
 def groups_fit_domains(facts: ClusterFacts) -> Found:
     """Check that no anti-affinity group has more namespaces than there are domains, or brokers without domains."""
     groups = Counter(group for _, group in _items(facts.policies.get("anti_affinity_groups") or {}))
@@ -56,34 +73,9 @@ def _items(mapping: Any) -> list[tuple[str, Any]]:
     return [*(mapping.items() if isinstance(mapping, dict) else mapping)]
 
 
-CONFIGURATION_RULES: tuple[CrossRule, ...] = (
-    CrossRule(
-        rule(
-            *("namespaces_have_two_parts", "topic_stats", WARN),
-            "They are left out: the v2 admin API has no answer about them, and Pulsar 4.2 refuses them. Move their "
-            "topics to a namespace tenant/namespace.",
-        ),
-        namespaces_have_two_parts,
-    ),
-    CrossRule(
-        rule(
-            *("policies_name_brokers", "cluster_policies", WARN),
-            "An expression has to match a broker's whole host name, without port: `pulsar-1.*`, not `pulsar-1:8080`.",
-        ),
-        policies_name_brokers,
-    ),
-    CrossRule(
-        rule(
-            *("domains_name_brokers_once", "cluster_policies", WARN),
-            "Leave each broker in one domain: `pulsar-admin clusters update-failure-domain`.",
-        ),
-        domains_name_brokers_once,
-    ),
-    CrossRule(
-        rule(
-            *("groups_fit_domains", "cluster_policies", WARN),
-            "Some of its namespaces share a place in any plan: make the group smaller, or add domains or brokers.",
-        ),
-        groups_fit_domains,
-    ),
+CONFIGURATION_RULES = (
+    namespaces_have_two_parts,
+    policies_name_brokers,
+    domains_name_brokers_once,
+    groups_fit_domains,
 )

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pyspark.sql import functions as F
 
@@ -29,8 +29,6 @@ from evenkeel.spark.sql import arrow_of, exact_sum, iso, united
 from evenkeel.validate.suites import BY_ROW, TOPICS, Found, Suite, ValidationRule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame
 
@@ -227,21 +225,34 @@ def looked_at(table: Table) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class CrossRule:
-    """`look` is a pure function from the observed rows to its result; `refuse` names the records to reject.
+    """`look` is a pure function from the observed rows to its result.
 
-    `refuse` is for records of small tables; topics are rejected by a Spark filter.
+    `refuse`: its offenders are brokers, and those of these facts that name one of them are to be rejected. Topics are
+    rejected by a Spark filter.
     """
 
     rule: ValidationRule
     look: Callable[[ClusterFacts], Found]
-    refuse: Callable[[ClusterFacts], list[Row]] | None = None
+    refuse: Literal["brokers", "claims"] | None = None
 
 
-def rule(
-    name: str, table: str, severity: str, advice: str, unit: str | None = None, setting: str | None = None
-) -> ValidationRule:
-    """Return a cross-table rule; `setting` is the key that holds its threshold."""
-    return ValidationRule(name, table, severity, advice, unit=unit, definition={"setting": setting} if setting else {})
+def cross_rule(
+    table: str,
+    severity: str,
+    advice: str,
+    unit: str | None = None,
+    setting: str | None = None,
+    *,
+    refuse: Literal["brokers", "claims"] | None = None,
+) -> Callable[[Callable[[ClusterFacts], Found]], CrossRule]:
+    """Make a function the cross-table rule of its name; `setting` is the key that holds the threshold."""
+    definition = {"setting": setting} if setting else {}
+
+    def made_of(look: Callable[[ClusterFacts], Found]) -> CrossRule:
+        rule = ValidationRule(look.__name__, table, severity, advice, unit=unit, definition=definition)
+        return CrossRule(rule, look, refuse)
+
+    return made_of
 
 
 # A broken rule as a Spark expression made from the suite: for topics too many to be named one by one. As for Great

@@ -287,7 +287,9 @@ def refused_records(facts: ClusterFacts) -> list[RefusedRecord]:
     """Return the records of small tables that a cross-table rule rejects."""
     records: list[RefusedRecord] = []
     for each in CROSS_RULES:
-        rows = each.refuse(facts) if each.refuse is not None else []
-        words = f"{each.look(facts).said} {each.rule.advice}".strip() if rows else ""
-        records += (RefusedRecord(each.rule.table, row, each.rule, words) for row in rows)
+        if each.refuse is not None:
+            found = each.look(facts)
+            words = f"{found.said} {each.rule.advice}".strip()
+            rows = (row for row in getattr(facts, each.refuse) if row["broker"] in found.offenders)
+            records += (RefusedRecord(each.rule.table, row, each.rule, words) for row in rows)
     return records

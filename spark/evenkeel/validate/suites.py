@@ -220,6 +220,7 @@ class Finding:
     def row(self) -> dict[str, Any]:
         """Return the columns of `validation_results`, without cluster and cycle."""
         rule, result = self.rule, self.found
+        as_written = {"rule": rule.name, "severity": rule.severity, "advice": rule.advice, **rule.definition}
         return {
             "checked_table": rule.table,
             "rule": rule.name,
@@ -233,7 +234,7 @@ class Finding:
             "unit": rule.unit,
             "sample": [shortened(name) for name in sorted(set(result.offenders))[:_SAMPLE]],
             "detail": self.sentence(),
-            "definition": json.dumps(definition_of(rule), sort_keys=True, ensure_ascii=False),
+            "definition": json.dumps(as_written, sort_keys=True, ensure_ascii=False),
         }
 
     def sentence(self) -> str:
@@ -248,11 +249,6 @@ _CONSEQUENCES = {
     QUARANTINE: "The cluster is left out of this cycle.",
     WARN: "Recorded only.",
 }
-
-
-def definition_of(rule: ValidationRule) -> dict[str, Any]:
-    """Return the rule as written, for the record."""
-    return {"rule": rule.name, "severity": rule.severity, "advice": rule.advice, **rule.definition}
 
 
 def shortened(name: str) -> str:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from evenkeel.pulsar.answers import BROKER_SCOPED, Kind, subject_of
-from evenkeel.sources.snapshot_requests import requests_of
 from tests.pulsar.admin.simulated import Answer, Asked, Book
+from tests.snapshot_lines import requests_of
 
 Requests = Sequence[Mapping[str, Any]]
 _HASH_END = 0xFFFFFFFF

@@ -10,9 +10,8 @@ import pytest
 
 from evenkeel.errors import BadInput
 from evenkeel.pulsar.limits import Limits
-from evenkeel.sources.landing import hidden
+from evenkeel.sources.landing import hidden, milliseconds
 from evenkeel.sources.landing_zone import search
-from evenkeel.sources.landing_zone.s3 import as_number
 from evenkeel.sources.landing_zone.search import S3Landing
 from evenkeel.sources.landing_zone.spool import upload_snapshot
 from evenkeel.sources.recordings import Recording
@@ -46,7 +45,7 @@ def minutes_of(time: str | None) -> float | None:
 def land_empty(bucket: Bucket, moments: list[datetime]) -> None:
     """Objects that are no snapshots, straight into the store's folder: a thousand requests take their time."""
     for at in moments:
-        file = bucket.folder / f"land/lab/{as_number(at)}-configuration.jsonl.gz"
+        file = bucket.folder / f"land/lab/{milliseconds(at)}-configuration.jsonl.gz"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(b"none")
 

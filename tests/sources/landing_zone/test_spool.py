@@ -16,7 +16,7 @@ from evenkeel.sources.landing_zone.search import S3Landing
 from evenkeel.sources.landing_zone.spool import S3Spool
 from evenkeel.sources.recordings import cluster_name
 from evenkeel.sources.snapshot_files import Header
-from evenkeel.sources.snapshot_requests import requests_of
+from tests.snapshot_lines import requests_of
 from tests.sources.landing_zone.conftest import Bucket
 from tests.sources.landing_zone.faults import Hold, refuse
 from tests.sources.landing_zone.snapshots import moment

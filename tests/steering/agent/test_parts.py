@@ -233,8 +233,8 @@ def test_old_rows_are_forgotten_and_nothing_that_is_owed(tmp_path: Path) -> None
     ledger.settle(Outcome(owed["command_id"], "done", NOW, ""), NOW)
     ledger.sending(under_way["command_id"], NOW)
     ledger.forget_old(NOW + timedelta(days=29))
-    assert len(ledger._file.rows("SELECT * FROM commands")) == 3
+    assert len(ledger._rows("SELECT * FROM commands")) == 3
     ledger.forget_old(NOW + timedelta(days=31))
-    left = {row[0] for row in ledger._file.rows("SELECT command_id FROM commands")}
+    left = {row[0] for row in ledger._rows("SELECT command_id FROM commands")}
     assert left == {owed["command_id"], under_way["command_id"]}
     ledger.close()

@@ -201,7 +201,7 @@ class Sequences(RuleBasedStateMachine):
 
     @invariant()
     def outcomes_are_for_ever_and_true(self) -> None:
-        rows = self.ledger._file.rows("SELECT command_id, outcome FROM commands WHERE outcome IS NOT NULL")
+        rows = self.ledger._rows("SELECT command_id, outcome FROM commands WHERE outcome IS NOT NULL")
         found = dict(rows)
         assert self.settled.items() <= found.items()
         self.settled = found

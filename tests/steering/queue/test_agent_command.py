@@ -52,7 +52,7 @@ def asked(pulsar: Any, queues: Pair) -> list[dict]:
         rows.unload(second, b1, b2, step=2),
         rows.unload(third, b1, b3, step=3),
     ]
-    assert SqsSink(LAB, queues.commands, queues.reports).send(made).unqueued == ()
+    assert SqsSink(LAB, queues.commands, queues.reports).send(made) == []
     return made
 
 

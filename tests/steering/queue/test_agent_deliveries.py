@@ -79,7 +79,7 @@ def test_commands_are_carried_out_in_order_within_a_namespace_and_few_at_a_time(
         command(step, namespace=f"acme/ns{step % 5}", place=step % 4, destination=f"b{2 + step % 5}:8080")
         for step in range(1, 21)
     ]
-    assert SqsSink(LAB, queues.commands, queues.reports).send(rows).unqueued == ()
+    assert SqsSink(LAB, queues.commands, queues.reports).send(rows) == []
     carrier = Watched(acting_on(cluster, rows))
     run_until_idle(quick(queues, tmp_path, most_in_flight=3), carrier)
     outcomes = collect(queues, [row["command_id"] for row in rows])

@@ -35,7 +35,7 @@ def test_commands_from_the_queue_are_carried_out_on_real_brokers(
         *(unload(bundle.name, hot, third, step=2 + n) for n, bundle in enumerate(moved)),
         unload(wrong.name, hot, third, step=2 + len(moved)),  # it is not where it was decided that it is
     ]
-    assert SqsSink(LAB, queues.commands, queues.reports).send(commands).unqueued == ()
+    assert SqsSink(LAB, queues.commands, queues.reports).send(commands) == []
     asked = ["agent", "--cluster", "lab", "--queue", queues.commands, "--reports", queues.reports, "--once"]
     assert main([*asked, "--admin", *modular_cluster.urls, "--ledger", str(tmp_path / "ledger.db")]) == 0
 

@@ -182,7 +182,7 @@ def test_without_a_ledger_that_can_be_written_the_agent_ends_and_sends_nothing(
     rows = [command(step, namespace=f"acme/ns{step}", plan_id="x" * 20_000) for step in range(20)]
     settings = quick(queues, tmp_path)
     agent = Agent(settings, acting_on(cluster, rows[0]), Ledger(settings.ledger, "lab", "agent-1"))
-    agent._ledger._file._db.execute("PRAGMA max_page_count = 30")  # a disk that is full soon
+    agent._ledger._db.execute("PRAGMA max_page_count = 30")  # a disk that is full soon
     SqsSink(LAB, queues.commands, queues.reports).send(rows)
     with pytest.raises(LedgerError, match="database or disk is full"):
         agent.run()

@@ -11,7 +11,7 @@ import pytest
 from evenkeel.handover import ClusterCycle, Snapshot
 from evenkeel.lake.controls import control_row
 from evenkeel.lake.store import Lake, append_row
-from evenkeel.publish.dispatch_sqs import announce_controls, sign_with
+from evenkeel.publish.dispatch import announce_controls, sign_with
 from evenkeel.steering.sqs import SqsSink
 from tests.steering.queue.acting_cluster import ActingCluster, ClusterExecutor
 from tests.steering.queue.conftest import Pair

@@ -14,34 +14,6 @@ from evenkeel.settings.keys.balancing import ExtensibleKeys, PlacementKeys, Shed
 from evenkeel.settings.keys.general import GeneralKeys, ReportKeys
 from evenkeel.settings.keys.own import GuardKeys, OwnKeys, PlannerKeys
 
-WITHOUT_EFFECT = frozenset(
-    {
-        "defaultNumberOfNamespaceBundles",
-        "exposeBundlesMetricsInPrometheus",
-        "loadBalancerBrokerComfortLoadLevelPercentage",
-        "loadBalancerBrokerUnderloadedThresholdPercentage",
-        "loadBalancerInFlightServiceUnitStateWaitingTimeInMillis",
-        "loadBalancerMultiPhaseBundleUnload",
-        "loadBalancerOverrideBrokerNicSpeedGbps",
-        "loadBalancerOverrideBrokerNics",
-        "loadBalancerPlacementStrategy",
-        "loadBalancerReportUpdateMaxIntervalMinutes",
-        "loadBalancerReportUpdateMinIntervalMillis",
-        "loadBalancerReportUpdateThresholdPercentage",
-        "loadBalancerResourceQuotaUpdateIntervalMinutes",
-        "loadBalancerServiceUnitStateMaxConcurrentOverrides",
-        "loadBalancerServiceUnitStateMonitorIntervalInSeconds",
-        "loadBalancerServiceUnitStateTombstoneDelayTimeInSeconds",
-        "loadBalancerServiceUnitTableViewSyncer",
-        "loadBalancerSplitIntervalMinutes",
-        "loadManagerServiceUnitStateTableViewClassName",
-        "namespaceBundleUnloadingTimeoutMs",
-        "statsUpdateInitialDelayInSecs",
-        "topicBundleAssignmentStrategy",
-    }
-)
-"""Pulsar's keys that brokers report and no decision reads (`Key.decides`)."""
-
 
 @dataclass(frozen=True)
 class Settings(
@@ -104,8 +76,5 @@ def _spelled(new: float, old: float) -> float:
 @cache
 def registry() -> Mapping[str, Key]:
     """Return the description of every key, by name, in alphabetical order."""
-    keys = {
-        f.name: dataclasses.replace(f.metadata[METADATA], name=f.name, decides=f.name not in WITHOUT_EFFECT)
-        for f in fields(Settings)
-    }
+    keys = {f.name: dataclasses.replace(f.metadata[METADATA], name=f.name) for f in fields(Settings)}
     return dict(sorted(keys.items()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from evenkeel.settings.key import ManagerName, key
+from evenkeel.settings.key import ManagerName, idle, key
 
 SPLIT_ALGORITHMS = (
     "range_equally_divide",
@@ -62,7 +62,7 @@ class SplittingKeys:
     flowOrQpsDifferenceThresholdPercentage: int = key(
         10, lowest=0, unit="%", meaning="How far above a limit a bundle must be before flow_or_qps_equally_divide cuts."
     )
-    loadBalancerSplitIntervalMinutes: int = key(
+    loadBalancerSplitIntervalMinutes: int = idle(
         1, lowest=1, unit="min", manager="extensible", dynamic=False, meaning="Time between two split rounds."
     )
     loadBalancerMaxNumberOfBundlesToSplitPerCycle: int = key(
@@ -273,26 +273,26 @@ class ExtensibleKeys:
         manager="extensible",
         meaning="Whether bundles under isolation policies or anti-affinity groups may be transferred.",
     )
-    loadBalancerServiceUnitStateTombstoneDelayTimeInSeconds: int = key(
+    loadBalancerServiceUnitStateTombstoneDelayTimeInSeconds: int = idle(
         3_600, lowest=0, unit="s", manager="extensible", dynamic=False, meaning="When ownership records are cleared."
     )
-    loadBalancerInFlightServiceUnitStateWaitingTimeInMillis: int = key(
+    loadBalancerInFlightServiceUnitStateWaitingTimeInMillis: int = idle(
         30_000, lowest=0, unit="ms", manager="extensible", dynamic=False, meaning="Longest wait for a change of owner."
     )
-    loadBalancerServiceUnitStateMonitorIntervalInSeconds: int = key(
+    loadBalancerServiceUnitStateMonitorIntervalInSeconds: int = idle(
         60, lowest=1, unit="s", manager="extensible", dynamic=False, meaning="Time between two looks at stuck changes."
     )
-    loadBalancerServiceUnitStateMaxConcurrentOverrides: int = key(
+    loadBalancerServiceUnitStateMaxConcurrentOverrides: int = idle(
         64, lowest=1, unit="bundles", manager="extensible", meaning="Most ownership records repaired at once."
     )
-    loadBalancerMultiPhaseBundleUnload: bool = key(
+    loadBalancerMultiPhaseBundleUnload: bool = idle(
         True,
         unit="switch",
         manager="extensible",
         dynamic=False,
         meaning="If true, clients get the new owner's address before the old one closes a topic.",
     )
-    loadManagerServiceUnitStateTableViewClassName: str = key(
+    loadManagerServiceUnitStateTableViewClassName: str = idle(
         "ServiceUnitStateTableViewImpl",
         kind="class",
         choices=("ServiceUnitStateTableViewImpl", "ServiceUnitStateMetadataStoreTableViewImpl"),
@@ -301,14 +301,14 @@ class ExtensibleKeys:
         dynamic=False,
         meaning="Where ownership records lie: a topic or the metadata store.",
     )
-    loadBalancerServiceUnitTableViewSyncer: str = key(
+    loadBalancerServiceUnitTableViewSyncer: str = idle(
         "None",
         choices=("None", "MetadataStoreToSystemTopicSyncer", "SystemTopicToMetadataStoreSyncer"),
         unit="name",
         manager="extensible",
         meaning="Which way ownership records are copied during a migration.",
     )
-    loadBalancerPlacementStrategy: str = key(
+    loadBalancerPlacementStrategy: str = idle(
         "leastLoadedServer",
         choices=("leastLoadedServer", "weightedRandomSelection"),
         unit="name",
@@ -316,7 +316,7 @@ class ExtensibleKeys:
         dynamic=False,
         meaning="Deprecated; read by SimpleLoadManagerImpl alone.",
     )
-    loadBalancerBrokerUnderloadedThresholdPercentage: int = key(
+    loadBalancerBrokerUnderloadedThresholdPercentage: int = idle(
         50,
         lowest=0,
         highest=100,
@@ -325,7 +325,7 @@ class ExtensibleKeys:
         dynamic=False,
         meaning="Deprecated; read by SimpleLoadManagerImpl alone.",
     )
-    loadBalancerBrokerComfortLoadLevelPercentage: int = key(
+    loadBalancerBrokerComfortLoadLevelPercentage: int = idle(
         65,
         lowest=0,
         highest=100,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from evenkeel.settings.key import key
+from evenkeel.settings.key import idle, key
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class GeneralKeys:
         choices=("ModularLoadManagerImpl", "ExtensibleLoadManagerImpl", "SimpleLoadManagerImpl", "NoopLoadManager"),
         meaning="The load manager that the brokers run; brokers with another one than the leader's get no bundles.",
     )
-    topicBundleAssignmentStrategy: str = key(
+    topicBundleAssignmentStrategy: str = idle(
         "ConsistentHashingTopicBundleAssigner",
         kind="class",
         unit="class",
@@ -32,7 +32,7 @@ class GeneralKeys:
         dynamic=False,
         meaning="How a topic finds its bundle: by the CRC32 of its full name.",
     )
-    defaultNumberOfNamespaceBundles: int = key(
+    defaultNumberOfNamespaceBundles: int = idle(
         4,
         defaults={"5.0": 32},
         lowest=1,
@@ -42,10 +42,10 @@ class GeneralKeys:
     failureDomainsEnabled: bool = key(
         False, unit="switch", meaning="Whether anti-affinity groups are spread over failure domains first."
     )
-    namespaceBundleUnloadingTimeoutMs: int = key(
+    namespaceBundleUnloadingTimeoutMs: int = idle(
         60_000, lowest=0, unit="ms", meaning="How long a broker waits for the topics of a bundle to close."
     )
-    exposeBundlesMetricsInPrometheus: bool = key(
+    exposeBundlesMetricsInPrometheus: bool = idle(
         False, unit="switch", meaning="Whether brokers show figures per bundle among their metrics."
     )
 
@@ -57,25 +57,25 @@ class GeneralKeys:
 class ReportKeys:
     """Pulsar's keys of load reports: sampling, writing, and the weight of each resource."""
 
-    loadBalancerReportUpdateThresholdPercentage: int = key(
+    loadBalancerReportUpdateThresholdPercentage: int = idle(
         10, lowest=0, unit="%", meaning="Change of a broker's figures that makes it write a new report."
     )
-    loadBalancerReportUpdateMinIntervalMillis: int = key(
+    loadBalancerReportUpdateMinIntervalMillis: int = idle(
         5_000, lowest=1, unit="ms", restart=True, meaning="Shortest time between two looks at whether a report is due."
     )
-    loadBalancerReportUpdateMaxIntervalMinutes: int = key(
+    loadBalancerReportUpdateMaxIntervalMinutes: int = idle(
         15, lowest=1, unit="min", meaning="Longest time without a new report."
     )
     loadBalancerHostUsageCheckIntervalMinutes: int = key(
         1, lowest=1, unit="min", restart=True, meaning="Time between two measurements of CPU, memory and network."
     )
-    loadBalancerResourceQuotaUpdateIntervalMinutes: int = key(
+    loadBalancerResourceQuotaUpdateIntervalMinutes: int = idle(
         15, lowest=1, unit="min", dynamic=False, meaning="Time between two flushes of bundle averages by the leader."
     )
     statsUpdateFrequencyInSecs: int = key(
         60, lowest=1, unit="s", dynamic=False, meaning="Time between two refreshes of topic and bundle rates."
     )
-    statsUpdateInitialDelayInSecs: int = key(
+    statsUpdateInitialDelayInSecs: int = idle(
         60, lowest=0, unit="s", dynamic=False, meaning="Time from a broker's start to its first rates."
     )
     loadBalancerMaxNumberOfBundlesInBundleLoadReport: int = key(
@@ -84,10 +84,10 @@ class ReportKeys:
         unit="bundles",
         meaning="Bundles per broker whose load is kept or published; 0 or less: all (modular), none (extensible).",
     )
-    loadBalancerOverrideBrokerNicSpeedGbps: float | None = key(
+    loadBalancerOverrideBrokerNicSpeedGbps: float | None = idle(
         None, lowest=0.0, unit="Gbit/s per NIC", dynamic=False, meaning="Speed of each network card, if not measured."
     )
-    loadBalancerOverrideBrokerNics: tuple[str, ...] = key(
+    loadBalancerOverrideBrokerNics: tuple[str, ...] = idle(
         (), unit="interface names", dynamic=False, meaning="Network cards that count, if not all physical ones."
     )
     loadBalancerCPUResourceWeight: float = key(

@@ -23,7 +23,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -36,13 +36,12 @@ from evenkeel.errors import BadInput, LandingError, SettingsError
 from evenkeel.object_store import Resolver, S3Connection
 from evenkeel.pulsar.limits import Limits
 from evenkeel.retrying import at_once, retry
-from evenkeel.sources.landing import SUFFIX
+from evenkeel.sources.landing import SUFFIX, milliseconds, moment_named
 from evenkeel.sources.snapshot_files import MOST_HEADER_BYTES, SEE, Header, header_of_line
 
 SCHEME = "s3://"
 DELIMITER = "/"
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _CREDENTIALS = re.compile(r"//[^/@]*@")
 _MARK = "-configuration"
 _NAME = re.compile(rf"(\d{{13}})({_MARK})?{re.escape(SUFFIX)}")
@@ -66,7 +65,7 @@ class Entry:
     @property
     def moment(self) -> datetime:
         """The moment of the snapshot."""
-        return _EPOCH + timedelta(milliseconds=self.number)
+        return moment_named(self.number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +94,7 @@ class Place:
     def key(self, cluster: str, header: Header) -> str:
         """Return the key of a cluster's snapshot."""
         mark = _MARK if header.has_configuration else ""
-        return f"{self.of_cluster(cluster)}{milliseconds(header.moment)}{mark}{SUFFIX}"
+        return f"{self.of_cluster(cluster)}{name_of(header.moment)}{mark}{SUFFIX}"
 
 
 def place_of(url: str) -> Place:
@@ -125,23 +124,18 @@ def quoted(cluster: str) -> str:
         raise BadInput(f"the cluster's name {cluster!r} is not valid Unicode") from None
 
 
-def milliseconds(moment: datetime) -> str:
+def name_of(moment: datetime) -> str:
     """Return 13 digits: names sort as times do, from 2001 to 2286; other years are refused."""
-    number = as_number(moment)
+    number = milliseconds(moment)
     if not 10**12 <= number < 10**13:
         raise BadInput(f"{moment.isoformat()} is not a moment of a snapshot: is the collecting machine's clock set?")
     return str(number)
 
 
-def as_number(moment: datetime) -> int:
-    """Return the moment in whole milliseconds since 1970."""
-    return (moment - _EPOCH) // timedelta(milliseconds=1)
-
-
 def newest_first(client: Any, place: Place, cluster: str, until: datetime | None = None) -> Iterator[Entry]:
     """Yield the snapshots of a cluster from `until` (included; None: from the newest) back to the first."""
-    last = None if until is None else as_number(until)
-    reach, span = as_number(datetime.now(UTC)) if last is None else last, _FIRST_SPAN
+    last = None if until is None else milliseconds(until)
+    reach, span = milliseconds(datetime.now(UTC)) if last is None else last, _FIRST_SPAN
     while reach > 0:
         first = max(reach - span, 0)
         yield from reversed(list(oldest_first(client, place, cluster, first, last)))

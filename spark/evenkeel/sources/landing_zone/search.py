@@ -23,10 +23,9 @@ from evenkeel.aws_errors import RAISED_BY_BOTO
 from evenkeel.errors import BadInput
 from evenkeel.handover import Snapshot
 from evenkeel.pulsar.limits import DEFAULT, Limits
-from evenkeel.sources.landing import SUFFIX, Landing, clear_abandoned, hidden, put
+from evenkeel.sources.landing import SUFFIX, clear_abandoned, hidden, milliseconds, put
 from evenkeel.sources.landing_zone.s3 import (
     Entry,
-    as_number,
     as_s3_error,
     clusters_in,
     fetch,
@@ -75,8 +74,11 @@ class S3Landing:
     def __init__(
         self, url: str, landing_folder: str | Path, cluster: str, client: Any, limits: Limits = DEFAULT
     ) -> None:
-        self.place, self.cluster, self.folder = place_of(url), cluster, Path(landing_folder)
+        self._place, self._cluster, self.folder = place_of(url), cluster, Path(landing_folder)
         self._client, self._limits = client, limits
+        self._problems: dict[str, Problem] = {}
+        self._doubled: list[Problem] = []
+        self._ahead: list[Problem] = []
 
     def snapshot_at(self, time: str | datetime | None = None) -> FoundSnapshot:
         """Return the snapshot of that moment, else the latest before it; None: the newest. It is fetched before this
@@ -87,29 +89,14 @@ class S3Landing:
         moment (it names the nearest), and `S3Error` if the store cannot be asked.
         """
         moment = None if time is None else utc(time.isoformat() if isinstance(time, datetime) else time)
-        with as_s3_error(f"cannot read snapshots of {self.cluster} at {self.place}"):
-            result = _Search(self, self._client, self._limits).run(moment)
+        self._problems, self._doubled, self._ahead = {}, [], []
+        with as_s3_error(f"cannot read snapshots of {self._cluster} at {self._place}"):
+            result = self._found(moment)
         for double in result.doubled:
             LOG.info("%s is not needed: %s", double.file, double.reason)
         return result
 
-    def expire(self, days: float, needed: Snapshot) -> None:
-        """Remove landed snapshots more than so many days older than the newest local one; the zone keeps them."""
-        Landing(self.folder, self._limits).expire(days, needed)
-
-
-class _Search:
-    """One search in a landing zone."""
-
-    def __init__(self, zone: S3Landing, client: Any, limits: Limits) -> None:
-        self._place, self._cluster, self._folder = zone.place, zone.cluster, zone.folder
-        self._client, self._limits = client, limits
-        self._problems: dict[str, Problem] = {}
-        self._doubled: list[Problem] = []
-        self._ahead: list[Problem] = []
-
-    def run(self, moment: datetime | None) -> FoundSnapshot:
-        """Return the snapshot, landed; raises `BadInput` if there is none."""
+    def _found(self, moment: datetime | None) -> FoundSnapshot:
         entries, again = tee(filter(self._is_dated, newest_first(self._client, self._place, self._cluster, moment)))
         groups = self._groups(entries)
         first_landed = next((landed for group in groups if (landed := self._landed(group))), None)
@@ -184,7 +171,7 @@ class _Search:
         """Return the file of the snapshot in the local folder, fetched if need be; None if it is refused."""
         if self._is_over(entry):
             return None
-        place = self._folder / f"{entry.number}{SUFFIX}"
+        place = self.folder / f"{entry.number}{SUFFIX}"
         try:
             if not place.exists():
                 self._fetch(entry, place)
@@ -195,16 +182,16 @@ class _Search:
         except RAISED_BY_BOTO:  # some of them are OSErrors too
             raise
         except OSError as error:
-            raise BadInput(f"cannot land a snapshot of {self._cluster} in {self._folder}: {error}") from None
+            raise BadInput(f"cannot land a snapshot of {self._cluster} in {self.folder}: {error}") from None
 
     def _fetch(self, entry: Entry, place: Path) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True)
-        clear_abandoned(self._folder)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        clear_abandoned(self.folder)
         coming = hidden(place)
         try:
             fetch(self._client, self._place, entry.key, coming, self._limits)
             header = read_header(coming, self._limits)
-            if as_number(header.moment) != entry.number:
+            if milliseconds(header.moment) != entry.number:
                 raise BadInput(f"it is of {utc_text(header.moment)}, its name says {utc_text(entry.moment)}")
             put(coming, place)
         finally:
@@ -252,7 +239,7 @@ class _Search:
             first = next(iter(self._problems.values()))
             return f"{where} that can be used: {len(self._problems)} refused, first {first.file}: {first.reason}"
         if moment is not None:
-            nearest = next(oldest_first(self._client, self._place, self._cluster, as_number(moment)), None)
+            nearest = next(oldest_first(self._client, self._place, self._cluster, milliseconds(moment)), None)
             if nearest is not None:
                 return f"{where} at or before {utc_text(moment)}; the nearest is {utc_text(nearest.moment)}"
         others = clusters_in(self._client, self._place)

@@ -26,7 +26,6 @@ from botocore.exceptions import ClientError
 from evenkeel.aws_errors import code_of, is_absent
 from evenkeel.errors import BadInput, LandingError, SettingsError
 from evenkeel.handover import Snapshot
-from evenkeel.pulsar.admin.http_exchange import Hop
 from evenkeel.pulsar.limits import DEFAULT, Limits
 from evenkeel.retrying import Doubling, retry
 from evenkeel.sources.landing import SUFFIX, FileWriter, FolderStore, SnapshotStore
@@ -166,7 +165,7 @@ MOST_KEPT = 1_500
 _REFUSED = ".refused"
 
 
-class S3Spool:
+class S3Spool(FolderStore):
     """Spool of snapshots from `folder`, which is this collector's own, to `url`.
 
     `cluster` None: the one of the snapshot. One folder may serve several runs at once. `say` receives warnings that
@@ -185,17 +184,19 @@ class S3Spool:
     ) -> None:
         place_of(url)
         self._say = say or LOG.warning
-        self.url, self.folder, self.cluster, self.client = url, Path(folder), cluster, client
-        self._limits = limits
-        self._store = FolderStore(self.folder, limits)
+        super().__init__(folder, limits)
+        self.url, self.cluster, self.client = url, cluster, client
 
     def next_number(self) -> int:
         """Return 0: numbers tell snapshots apart in a recording's folder, in the zone their moments do."""
         return 0
 
-    def begin(self, name: str) -> SpoolWriter:
+    def begin(self, name: str) -> FileWriter:
         """Start a snapshot; its file name is the time, since another run may have begun one of this number."""
-        return SpoolWriter(self, self._store.begin(str(time.time_ns())))
+        return super().begin(str(time.time_ns()))
+
+    def _writer(self, place: Path) -> FileWriter:
+        return SpoolWriter(self, place)
 
     def send(self, newest: Path) -> None:
         """Upload the newest snapshot, then some kept ones; `LandingError`, with its file, if the newest cannot be."""
@@ -230,7 +231,7 @@ class S3Spool:
                 raise
             return
         try:
-            done = upload_snapshot(snapshot, self.url, cluster, client=self.client, limits=self._limits)
+            done = upload_snapshot(snapshot, self.url, cluster, client=self.client, limits=self.limits)
         except BadInput as error:
             if not snapshot.exists():
                 return
@@ -244,9 +245,9 @@ class S3Spool:
     def _cluster_of(self, snapshot: Path) -> str:
         if self.cluster is not None:
             return self.cluster
-        moment = utc_text(read_header(snapshot, self._limits).moment)
+        moment = utc_text(read_header(snapshot, self.limits).moment)
         landed = Snapshot(str(snapshot), moment, configuration_path=str(snapshot))
-        return cluster_name(landed, limits=self._limits)
+        return cluster_name(landed, limits=self.limits)
 
     def _bound(self) -> None:
         surplus = self.kept()[:-MOST_KEPT]
@@ -259,26 +260,19 @@ class S3Spool:
             )
 
 
-class SpoolWriter:
+class SpoolWriter(FileWriter):
     """Writer of a snapshot into the spool; `commit` sends it to the landing zone."""
 
-    def __init__(self, spool: S3Spool, writer: FileWriter) -> None:
-        self._spool, self._writer = spool, writer
-
-    def write(self, hop: Hop) -> None:
-        """Take a request with its answer."""
-        self._writer.write(hop)
+    def __init__(self, spool: S3Spool, place: Path) -> None:
+        super().__init__(place, spool.limits)
+        self._spool = spool
 
     def commit(self, head: Header) -> bool:
         """Return True once the moment is in the zone, by any collector's snapshot; else see `S3Spool.send`."""
-        if not self._writer.commit(replace(head, collector=gethostname())):
+        if not super().commit(replace(head, collector=gethostname())):
             return False
-        self._spool.send(self._writer.place)
+        self._spool.send(self.place)
         return True
-
-    def discard(self) -> None:
-        """Leave nothing of a snapshot that was not committed."""
-        self._writer.discard()
 
 
 S3_SCHEME = "s3://"

@@ -39,8 +39,8 @@ ANSWER_COUNTS_SECONDS = 1.0
 """Time for which the last answer counts before a request: after a longer stop the questions are asked again."""
 
 
-class ClusterExecutor:
-    """Executor that uses `CommandExecutor`.
+class ClusterExecutor(CommandExecutor):
+    """Executor of an agent.
 
     The publisher may not reach the cluster, so this executor asks the brokers whether their own shedding and auto-split
     are off. While they are not, commands are `withheld` with what to do.
@@ -48,9 +48,7 @@ class ClusterExecutor:
 
     def __init__(self, client: AdminClient, *, longest_request_s: float, now: Callable[[], datetime]) -> None:
         """Take the queue's clock as `now`; commands expire by it."""
-        self._client = client
-        self._executor = CommandExecutor(client, patience=Patience(unanswered_s=longest_request_s), now=now)
-        self._now = now
+        super().__init__(client, patience=Patience(unanswered_s=longest_request_s), now=now)
         self._lock = threading.Lock()
         self._objections: tuple[str, ...] | None = None
         self._asked_at = 0.0
@@ -67,11 +65,7 @@ class ClusterExecutor:
             objections = self._objections
         if objections:
             return not_sent(command["command_id"], self._now(), "; ".join(objections))
-        return self._executor.carry_out(command, before_request)
-
-    def look_again(self, command: Mapping[str, Any]) -> Outcome | None:
-        """Return the outcome of a request that an agent now dead may have sent; None if it may be sent (again)."""
-        return self._executor.look_again(command)
+        return super().carry_out(command, before_request)
 
 
 LOG = logging.getLogger(__name__)

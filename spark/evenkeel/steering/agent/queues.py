@@ -71,7 +71,8 @@ class Receiver:
             content = read_message(body)
             cluster = content.cluster if isinstance(content, Control) else content["cluster"]
             if cluster != self._cluster:
-                raise _elsewhere(content, cluster, self._cluster)
+                of_command = {} if isinstance(content, Control) else content
+                raise BadMessage(f"for cluster {cluster!r}; this agent serves {self._cluster!r}", **of_command)
         except BadMessage as error:
             self._reject(message, body, error)
             return None
@@ -102,24 +103,17 @@ class Receiver:
         return None
 
     def _reject(self, message: ReceivedMessage, body: str, error: BadMessage) -> None:
-        report = None
-        if error.command_id is not None:
-            refusal = Outcome(error.command_id, "refused", self._now(), f"the agent cannot take the message: {error}")
-            report = AgentReport(refusal, self._ledger.agent, error.cluster, error.plan_id, error.cycle_at)
+        report, command_id = None, error.known.get("command_id")
+        if command_id is not None:
+            refusal = Outcome(command_id, "refused", self._now(), f"the agent cannot take the message: {error}")
+            about = (error.known.get(name) for name in ("cluster", "plan_id", "cycle_at"))
+            report = AgentReport(refusal, self._ledger.agent, *about)
         self._set_aside(message, body, str(error), report)
 
     def _set_aside(self, message: ReceivedMessage, body: str, reason: str, report: AgentReport | None) -> None:
         LOG.error("message %s set aside: %s", message.message_id, reason)
         self._ledger.reject(message.message_id, body, reason, report, self._now())
         self._work_queue.discard(message.receipt)
-
-
-def _elsewhere(named: object, cluster: str, own_cluster: str) -> BadMessage:
-    reason = f"for cluster {cluster!r}; this agent serves {own_cluster!r}"
-    if isinstance(named, dict):
-        known = {name: named[name] for name in ("command_id", "plan_id", "cycle_at")}
-        return BadMessage(reason, cluster=cluster, **known)
-    return BadMessage(reason, cluster=cluster)
 
 
 # A message is deleted only after the report of its command is on the reports queue. Until then the command queue holds

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from itertools import zip_longest
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -120,7 +121,8 @@ class Fifo:
 
     def _by_receipt(self, operation: str, receipts: Sequence[str], **values: int) -> set[str]:
         lost: set[str] = set()
-        for part in parts(receipts, MOST_IN_BATCH):
+        for start in range(0, len(receipts), MOST_IN_BATCH):
+            part = receipts[start : start + MOST_IN_BATCH]
             entries = [{"Id": str(place), "ReceiptHandle": receipt, **values} for place, receipt in enumerate(part)]
             failed = _failed(self._ask(operation, Entries=entries))
             lost |= {part[int(place)] for place, failure in failed.items() if failure.final}
@@ -151,11 +153,6 @@ class Fifo:
         if self._heard is not None and moment is not None and moment.tzinfo is not None:
             self._heard(moment, time.monotonic() - begin)
         return answer
-
-
-def parts(values: Sequence[str], size: int) -> Iterator[Sequence[str]]:
-    """Return the values in slices of at most `size`."""
-    return (values[place : place + size] for place in range(0, len(values), size))
 
 
 def _failed(answer: Mapping[str, Any]) -> dict[str, LetterFailure]:
@@ -243,10 +240,10 @@ def as_queue_error(error: Exception, url: str) -> QueueError:
     """Return an error of boto3 as one of this module."""
     from evenkeel.aws_errors import of_sqs
 
-    fault, where = of_sqs(error), f"queue {shown(url)}"
-    if fault.may_pass:
-        return QueueUnreachable(f"{where} cannot be reached: {fault.what}")
-    return QueueRefused(f"{where}: {fault.what}. {fault.advice}".rstrip())
+    fault, advice = of_sqs(error)
+    if advice is None:
+        return QueueUnreachable(f"queue {shown(url)} cannot be reached: {fault}")
+    return QueueRefused(f"queue {shown(url)}: {fault}. {advice}".rstrip())
 
 
 class QueueError(EvenkeelError):
@@ -262,22 +259,11 @@ class QueueRefused(QueueError):
 
 
 class BadMessage(BadInput):
-    """A message is not valid; it holds all readable fields of its command."""
+    """A message is not valid. `known` are all readable fields of its command: id, plan, cluster and cycle."""
 
-    def __init__(
-        self,
-        reason: str,
-        *,
-        command_id: str | None = None,
-        plan_id: str | None = None,
-        cluster: str | None = None,
-        cycle_at: datetime | None = None,
-    ) -> None:
+    def __init__(self, reason: str, /, **known: Any) -> None:
         super().__init__(reason)
-        self.command_id = command_id
-        self.plan_id = plan_id
-        self.cluster = cluster
-        self.cycle_at = cycle_at
+        self.known = known
 
 
 # Message groups: SQS keeps order within a group, and gives a group to one consumer at a time.
@@ -361,15 +347,10 @@ def send_all(
 
 def waves(letters: Iterable[Letter]) -> list[list[Letter]]:
     """Return the waves: the n-th consists of the n-th letter of every group."""
-    count: dict[str, int] = {}
-    result: list[list[Letter]] = []
+    groups: dict[str, list[Letter]] = {}
     for letter in letters:
-        place = count.get(letter.group, 0)
-        count[letter.group] = place + 1
-        if place == len(result):
-            result.append([])
-        result[place].append(letter)
-    return result
+        groups.setdefault(letter.group, []).append(letter)
+    return [[letter for letter in wave if letter is not None] for wave in zip_longest(*groups.values())]
 
 
 def batches(letters: Sequence[Letter]) -> Iterator[list[Letter]]:

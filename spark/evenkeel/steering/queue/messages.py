@@ -12,7 +12,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
@@ -77,20 +77,9 @@ def command_body(command: Mapping[str, Any]) -> str:
 
 def report_body(report: AgentReport) -> str:
     """Return the message that reports an outcome."""
-    outcome = report.outcome
-    return _body(
-        "report",
-        {
-            "command_id": outcome.command_id,
-            "outcome": outcome.outcome,
-            "seen_at": _text_of(outcome.seen_at, "seen_at"),
-            "detail": outcome.detail,
-            "agent": report.agent,
-            "cluster": report.cluster,
-            "plan_id": report.plan_id,
-            "cycle_at": None if report.cycle_at is None else _text_of(report.cycle_at, "cycle_at"),
-        },
-    )
+    moments = {"seen_at": report.outcome.seen_at, "cycle_at": report.cycle_at}
+    texts = {name: None if at is None else _text_of(at, name) for name, at in moments.items()}
+    return _body("report", {**asdict(report), **asdict(report.outcome), **texts})
 
 
 def control_body(control: Control) -> str:

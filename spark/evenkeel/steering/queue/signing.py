@@ -46,17 +46,8 @@ _SHORTEST_KEY = 32  # characters; `openssl rand -hex 32` makes 64
 _SIGNS = PyJWS(algorithms=[_ALGORITHM])
 
 
-@dataclass(frozen=True, slots=True)
-class SigningKeys:
-    """The keys of one cluster's queues, at least one: the first signs, all verify."""
-
-    keys: tuple[Secret, ...]
-
-    def by_name(self) -> dict[str, Secret]:
-        """Return name of the key, as messages have it (the beginning of its SHA-256), -> the key."""
-        return {_name(key): key for key in self.keys}
-
-
+SigningKeys = tuple[Secret, ...]
+"""The keys of one cluster's queues, at least one: the first signs, all verify."""
 KeyResolver = Callable[[str], SigningKeys | None]
 """Function from the name of a cluster's keys to the keys; None if the name is unknown."""
 
@@ -84,7 +75,7 @@ def keys_in(text: str, place: str) -> SigningKeys:
                 "`openssl rand -hex 32`"
             )
     try:
-        return SigningKeys(tuple(Secret(part) for part in parts))
+        return tuple(Secret(part) for part in parts)
     except SettingsError:
         raise SettingsError(f"{place}: a key holds blanks or characters outside ASCII") from None
 
@@ -115,7 +106,7 @@ class Signature:
 
         `number` identifies the message: a command's id, a control's id, or a report's token.
         """
-        key = self.keys.keys[0]
+        key = self.keys[0]
         header = {"kid": _name(key), "dir": direction, "cluster": self.cluster, "at": utc_text(at), "number": number}
         text = _SIGNS.encode(body.encode(), key.reveal(), _ALGORITHM, headers=header)
         if len(text) > MOST_BYTES:
@@ -149,9 +140,10 @@ class Signature:
             raise BadMessage("not signed")
         try:
             name = _SIGNS.get_unverified_header(text).get("kid")
-            key = self.keys.by_name().get(str(name))
+            keys = {_name(key): key for key in self.keys}
+            key = keys.get(str(name))
             if key is None:
-                known = ", ".join(self.keys.by_name())
+                known = ", ".join(keys)
                 raise BadMessage(f"signed with the key {shown(name)}, which is not one of this end's: {known}")
             payload = _SIGNS.decode_complete(text, key.reveal(), algorithms=[_ALGORITHM])
         except (InvalidTokenError, RecursionError) as error:
@@ -161,4 +153,5 @@ class Signature:
 
 
 def _name(key: Secret) -> str:
+    """Return the name of a key as messages have it: the beginning of its SHA-256."""
     return hashlib.sha256(key.reveal().encode()).hexdigest()[:12]
