@@ -72,7 +72,14 @@ def address_of(cluster: str, subject: Subject, at: datetime | None, words: dict[
 
 
 def subject_request(
-    record: Record, cluster: str, subject: Subject, at: str | None, first: str | None, to: str | None, last: str | None
+    record: Record,
+    cluster: str,
+    subject: Subject,
+    *,
+    at: str | None = None,
+    first: str | None = None,
+    to: str | None = None,
+    last: str | None = None,
 ) -> SubjectRequest:
     """Return the request, for a cluster on record; BadInput for an unreadable moment.
 

@@ -154,7 +154,7 @@ def test_what_the_planner_says_is_explained_traced_and_shown(beside: Beside) -> 
     assert any("evenkeelPlanner = shadow" in note for note in found.notes)
     assert "What Evenkeel's planner says" in explained(found)
     rests = inputs(beside.shadow, bundle["subject"])
-    assert bundle["sentence"] in [one.sentence for one in rests.planner]
+    assert bundle["sentence"] in [one["sentence"] for one in rests.planner]
     assert "Evenkeel's planner" in traced(rests)
 
     broker = next(row for row in targets if row["subject_kind"] == "broker")

@@ -11,7 +11,7 @@ from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.cli import options
-from evenkeel.cli.output import add_json, as_line
+from evenkeel.cli.output import add_command, add_json, as_line
 from evenkeel.ending import until_signalled
 from evenkeel.errors import LandingError, SettingsError, Unreachable
 from evenkeel.model.amounts import plural
@@ -33,12 +33,7 @@ A broker that does not answer is part of the snapshot and no failure."""
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """The options of `collect`."""
-    parser = commands.add_parser(
-        "collect",
-        help="record snapshots of a running cluster",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = add_command(commands, "collect", "record snapshots of a running cluster", EPILOG)
     options.add_brokers(parser)
     parser.add_argument(
         "--cluster",

@@ -9,7 +9,7 @@ from pathlib import Path
 from socketserver import BaseServer
 
 from evenkeel.cli.lakes import add_lake_option, lakes_chosen
-from evenkeel.cli.output import log_to_stderr
+from evenkeel.cli.output import add_command, log_to_stderr
 from evenkeel.ending import until_signalled
 from evenkeel.errors import BadInput, SettingsError
 from evenkeel.secret import Secret, private_text
@@ -28,12 +28,7 @@ exit codes: 0 ended by SIGTERM or Ctrl-C; 2 it cannot serve, see the error messa
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """The options of `metrics`."""
-    parser = commands.add_parser(
-        "metrics",
-        help="serve figures of a lake to Prometheus",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = add_command(commands, "metrics", "serve figures of a lake to Prometheus", EPILOG)
     add_lake_option(parser, "as configured: all lakes, with the label `lake`")
     parser.add_argument("--listen", metavar="HOST:PORT", required=True, help=f"where to listen, e.g. {_EXAMPLE}")
     parser.add_argument(

@@ -48,7 +48,7 @@ def _add_replay(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 def run_replay(given: argparse.Namespace) -> int:
     """Replay and print; return 1 if recorded settings were decided again with other plans."""
-    from evenkeel.replay.open_loop import asked, comparison_text, replay
+    from evenkeel.replay.open_loop import asked, replay
 
     if given.out:
         check_folder(given.out, "--out")
@@ -75,7 +75,7 @@ def run_replay(given: argparse.Namespace) -> int:
             json.dumps({"version": VERSION, "replay_id": comparison.replay_id, "variants": comparison.rows()}, indent=1)
         )
     else:
-        print(comparison_text(comparison))
+        print(comparison.text())
     if given.out:
         from evenkeel.replay.comparison import write_page
 
@@ -149,7 +149,7 @@ def run_simulate(given: argparse.Namespace) -> int:
         }
         print(json.dumps({**summary, "replay_id": comparison.replay_id or None}, indent=1))
     else:
-        print("\n".join((comparison.table(), "", *comparison.notes(), wanted.stage.note)))
+        print(comparison.text(wanted.stage.note))
     if given.out:
         from evenkeel.replay.comparison import write_page
 

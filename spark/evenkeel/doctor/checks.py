@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -64,6 +64,16 @@ def fail(words: str, advice: str) -> CheckFinding:
 def skipped(reason: str) -> CheckFinding:
     """Return a finding on a part that was not checked."""
     return CheckFinding(CheckOutcome.SKIPPED, reason)
+
+
+_NAMED = 5
+
+
+def some(names: Iterable[str]) -> str:
+    """Return the first of these names, and how many more there are."""
+    listed = [*names]
+    more = f" and {len(listed) - _NAMED} more" if len(listed) > _NAMED else ""
+    return ", ".join(listed[:_NAMED]) + more
 
 
 @dataclass(frozen=True, slots=True)

@@ -276,6 +276,13 @@ def _reasons(facts: CycleFacts, ask: Ask) -> list[Reason]:
     ]
 
 
+_COPIED = (
+    *("subject", "subject_kind", "broker", "destination", "strategy", "outcome", "rule", "setting"),
+    *("measured", "threshold", "margin", "unit", "sentence"),
+)
+"""Columns of a decision that its reason has under the same names."""
+
+
 def reason_of(table: str, row: Row, rows: Sequence[Row], settings: Sequence[Row], ask: Ask = ask_nothing) -> Reason:
     """Return one decision row with its rejected alternatives and the changes that would have changed it.
 
@@ -288,7 +295,9 @@ def reason_of(table: str, row: Row, rows: Sequence[Row], settings: Sequence[Row]
     asked = () if step == "planner" else (row, *others)
     changes = [change for subject in asked for change in _of_other(subject, row, ask(table, subject))]
     groups = without_groups(row) if step == "placement" else []
-    return _reason(row, step, _alternatives(row, step, rows, settings), (*changes, *groups))
+    copied = {name: row.get(name) for name in _COPIED}
+    alternatives = tuple(_alternatives(row, step, rows, settings))
+    return Reason(step=step, **copied, alternatives=alternatives, changes=(*changes, *groups))
 
 
 def _of_other(other_row: Row, row: Row, changes: Sequence[Change]) -> Sequence[Change]:
@@ -331,27 +340,6 @@ def _order(row: Row) -> tuple[int, float, str, str]:
     kinds = {"cluster": 0, "broker": 1, "bundle": 2, "topic": 3}
     rank = row["numbers"].get("rank", float(row.get("position") or 0))
     return (kinds[row["subject_kind"]], rank, row["subject"], row["wish_id"] or "")
-
-
-def _reason(row: Row, step: str, alternatives: Sequence[OtherOption], changes: tuple[Change, ...]) -> Reason:
-    return Reason(
-        step=step,
-        subject=row["subject"],
-        subject_kind=row["subject_kind"],
-        broker=row["broker"],
-        destination=row.get("destination"),
-        strategy=row.get("strategy"),
-        outcome=row["outcome"],
-        rule=row["rule"],
-        setting=row["setting"],
-        measured=row["measured"],
-        threshold=row["threshold"],
-        margin=row["margin"],
-        unit=row["unit"],
-        sentence=row["sentence"],
-        alternatives=tuple(alternatives),
-        changes=changes,
-    )
 
 
 def _alternatives(row: Row, step: str, rows: Sequence[Row], settings: Sequence[Row]) -> list[OtherOption]:
@@ -431,14 +419,6 @@ def _command(row: Mapping[str, Any], outcomes: Sequence[Row]) -> SentCommand:
         for outcome_row in outcomes
         if outcome_row["command_id"] == row["command_id"]
     }
-    return SentCommand(
-        command_id=row["command_id"],
-        kind=row["kind"],
-        bundle=row["bundle"],
-        topic=row.get("topic"),
-        from_broker=row["from_broker"],
-        destination=row["destination"],
-        mode=row["mode"],
-        request=row["request"],
-        seen=tuple(SeenOutcome(outcome, at, detail) for at, outcome, detail in sorted(seen)),
-    )
+    names = ("command_id", "kind", "bundle", "topic", "from_broker", "destination", "mode", "request")
+    outcomes_seen = tuple(SeenOutcome(outcome, at, detail) for at, outcome, detail in sorted(seen))
+    return SentCommand(**{name: row.get(name) for name in names}, seen=outcomes_seen)

@@ -14,7 +14,7 @@ from evenkeel.errors import BadInput
 from evenkeel.replay.closed_loop import CLUSTER
 from evenkeel.replay.comparison import VariantComparison
 from evenkeel.replay.history import Played, read_span
-from evenkeel.replay.open_loop import asked, comparison_text, replay
+from evenkeel.replay.open_loop import asked, replay
 from evenkeel.replay.simulation import (
     GENERATED_MANAGER,
     SimulationRequest,
@@ -45,7 +45,7 @@ def _called(name: str) -> str:
 def run_params(spark: SparkSession, lake: str, params: Mapping[str, Any]) -> str:
     """Replay or simulate by a DAG run's params, log the comparison, and return JSON with its `replay_id`."""
     comparison = _simulated(spark, lake, params) if _kind(params) == SIMULATE else _replayed(spark, lake, params)
-    log.info("%s", comparison_text(comparison))
+    log.info("%s", comparison.text())
     return json.dumps({"replay_id": comparison.replay_id, "variants": comparison.rows()})
 
 

@@ -14,7 +14,6 @@ from evenkeel.report.compare import ShedderComparison
 from evenkeel.report.decisions import Decisions, decisions, held_bundles
 from evenkeel.report.gather import ClusterRows, CourseModel, Gathered, course_model
 from evenkeel.report.headline import (
-    Check,
     Headline,
     RejectionSummary,
     Result,
@@ -38,39 +37,23 @@ class Fact:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class SettingLine:
-    """A setting in force: value as JSON text; origin begins with override, observed or default."""
-
-    key: str
-    value: str
-    unit: str
-    origin: str
-
-
-@dataclass(frozen=True, slots=True)
-class WriteLine:
-    """A write of this attempt, or one of an earlier cycle that it read."""
-
-    table: str
-    rows: int
-    version: int
-    write_id: str
-    commit: str
-
-
 @dataclass(frozen=True)
 class Provenance:
-    """The origin of the cycle, so that it can be found and recomputed."""
+    """The origin of the cycle, so that it can be found and recomputed: its writes, and those of earlier cycles that it
+    read, as the manifest lists them."""
 
     facts: tuple[Fact, ...]
-    writes: tuple[WriteLine, ...]
-    reads: tuple[WriteLine, ...]
+    writes: tuple[Row, ...]
+    reads: tuple[Row, ...]
 
 
 @dataclass(frozen=True)
 class Chapter:
-    """The report of one cluster's cycle."""
+    """The report of one cluster's cycle.
+
+    `limit`: the row that `usage_limit` chooses. `checks_failed` and `checks_passed`: rows of `validation_results`;
+    `settings`: rows of `settings` by what their origin begins with: override, observed or default.
+    """
 
     cluster: str
     cycle_at: datetime
@@ -81,15 +64,15 @@ class Chapter:
     newer: str
     state: tuple[Fact, ...]
     brokers: tuple[BrokerLine, ...]
-    limit: UsageLimit | None
+    limit: Row | None
     course: CourseModel
     decisions: Decisions
     results: tuple[Result, ...]
     rejections: tuple[RejectionSummary, ...]
     rejected_records: int
-    checks_failed: tuple[Check, ...]
-    checks_passed: tuple[Check, ...]
-    settings: Mapping[str, tuple[SettingLine, ...]]
+    checks_failed: tuple[Row, ...]
+    checks_passed: tuple[Row, ...]
+    settings: Mapping[str, tuple[Row, ...]]
     provenance: Provenance
     comparison: ShedderComparison | None
     missing: Mapping[str, str]
@@ -139,8 +122,8 @@ def _chapter(rows: ClusterRows) -> Chapter:
         results=came_of_it,
         rejections=rejections(tables["rejected"]),
         rejected_records=len(tables["rejected"]),
-        checks_failed=tuple(check for check in verdicts if not check.passed),
-        checks_passed=tuple(check for check in verdicts if check.passed),
+        checks_failed=tuple(check for check in verdicts if not check["passed"]),
+        checks_passed=tuple(check for check in verdicts if check["passed"]),
         settings=_settings(tables["settings"]),
         provenance=_provenance(attempt, rows.signed),
         comparison=rows.comparison,
@@ -205,10 +188,9 @@ def _policy_facts(policies: Row, loads: Sequence[Row]) -> list[Fact]:
     return facts
 
 
-def _settings(rows: Sequence[Row]) -> Mapping[str, tuple[SettingLine, ...]]:
-    lines = [SettingLine(row["key"], row["value"], row["unit"] or "", row["origin"]) for row in rows]
+def _settings(rows: Sequence[Row]) -> Mapping[str, tuple[Row, ...]]:
     return {
-        kind: tuple(line for line in lines if line.origin.startswith(kind))
+        kind: tuple(row for row in rows if row["origin"].startswith(kind))
         for kind in ("override", "observed", "default")
     }
 
@@ -236,9 +218,8 @@ def _provenance(attempt: Attempt, signed: str) -> Provenance:
     return Provenance(tuple(facts), _writes((attempt.closed or row)["writes"]), _writes(row["reads"]))
 
 
-def _writes(rows: Sequence[Row]) -> tuple[WriteLine, ...]:
-    lines = (WriteLine(w["table"], int(w["rows"]), int(w["version"]), w["write_id"], w["commit"]) for w in rows)
-    return tuple(sorted(lines, key=lambda line: (line.table, line.write_id)))
+def _writes(rows: Sequence[Row]) -> tuple[Row, ...]:
+    return tuple(sorted(rows, key=lambda row: (row["table"], row["write_id"])))
 
 
 # Load per broker, as observed and with the plan carried out: a forecast by share of traffic.
@@ -318,24 +299,16 @@ def broker_lines(tables: Mapping[str, Sequence[Row]]) -> tuple[BrokerLine, ...]:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class UsageLimit:
-    """The usage (a fraction) from which a broker is shed from, by which `strategy` and `setting`."""
+def usage_limit(rows: Sequence[Row]) -> Row | None:
+    """Return the row whose `threshold` is the usage (a fraction) from which a broker is shed from.
 
-    usage: float
-    strategy: str
-    setting: str
-
-
-def usage_limit(rows: Sequence[Row]) -> UsageLimit | None:
-    """Return the limit that the shedder compared brokers with; None for a shedder without a limit on a broker's usage.
+    None for a shedder without a limit on a broker's usage.
 
     `rows` are of `unload_decisions`. Of two limits the smaller is the lower boundary, below which a broker receives.
     """
     limit_rows = [row for row in rows if row["subject_kind"] == "broker" and row.get("setting") in USAGE_LIMITS]
     limit_rows = [row for row in limit_rows if row["unit"] == "fraction" and row["threshold"] is not None]
-    last = max(limit_rows, key=lambda row: float(row["threshold"]), default=None)
-    return None if last is None else UsageLimit(float(last["threshold"]), str(last["strategy"]), str(last["setting"]))
+    return max(limit_rows, key=lambda row: float(row["threshold"]), default=None)
 
 
 USAGE_LIMITS = (threshold_shedder.THRESHOLD_KEY, overload_shedder.THRESHOLD_KEY)

@@ -12,7 +12,6 @@ from evenkeel.lake.record import Row
 from evenkeel.lake.schemas.acted import SPLIT, UNLOAD, UNLOAD_TOPIC
 from evenkeel.manual_requests.round import BY_REQUEST
 from evenkeel.manual_requests.unload import bundle_of_topic, is_topic_unload
-from evenkeel.model import amounts
 from evenkeel.settings.keys.balancing import SHEDDERS_OF
 
 # More lines than this help no one on a page; the tables hold them all.
@@ -85,52 +84,24 @@ class SplitLine:
     is_held: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class VerdictLine:
-    """Any other decision row: measured and threshold as texts with their unit. `is_wish`: an operator asked for it."""
-
-    kind: str
-    subject: str
-    subject_kind: str
-    broker: str | None
-    outcome: str
-    rule: str
-    setting: str | None
-    measured: str
-    threshold: str
-    sentence: str
-    is_wish: bool
-
-
-@dataclass(frozen=True, slots=True)
-class ObjectionLine:
-    """A guard's objection to a command (`kind` split or unload), or to the whole cluster (`kind` empty)."""
-
-    kind: str
-    subject: str
-    rule: str
-    setting: str | None
-    sentence: str
-    why: Why
-
-
 @dataclass(frozen=True)
 class Decisions:
     """All decisions of a cycle. `considered` has the nearest to a limit first; `considered_count` counts them all.
 
-    `held` are the commands that guards hold back, `standstill` the reasons to send no command to the cluster at all,
-    and `excepted` the commands that a guard let pass in spite of its rule.
+    `refusals` and `considered` are rows of the decided tables, with the `kind` split, unload or placement. Rows of
+    guards, each with its `why`: `held` on the commands that they hold back, `standstill` on sending the cluster no
+    command at all, and `excepted` on the commands that they let pass in spite of their rule.
     """
 
     sheddings: tuple[SheddingLine, ...]
     ownerless: tuple[PlacementLine, ...]
     splits: tuple[SplitLine, ...]
-    refusals: tuple[VerdictLine, ...]
-    considered: tuple[VerdictLine, ...]
+    refusals: tuple[Row, ...]
+    considered: tuple[Row, ...]
     considered_count: int
-    held: tuple[ObjectionLine, ...] = ()
-    standstill: tuple[ObjectionLine, ...] = ()
-    excepted: tuple[ObjectionLine, ...] = ()
+    held: tuple[Row, ...] = ()
+    standstill: tuple[Row, ...] = ()
+    excepted: tuple[Row, ...] = ()
 
     @property
     def unloads(self) -> tuple[UnloadLine, ...]:
@@ -149,9 +120,9 @@ class Decisions:
         return tuple(split for split in self.splits if not split.is_held)
 
     @property
-    def refused_wishes(self) -> tuple[VerdictLine, ...]:
+    def refused_wishes(self) -> tuple[Row, ...]:
         """Return the refused manual requests."""
-        return tuple(verdict for verdict in self.refusals if verdict.is_wish)
+        return tuple(filter(is_wish, self.refusals))
 
     @property
     def placed_ownerless(self) -> tuple[PlacementLine, ...]:
@@ -170,10 +141,9 @@ def decisions(tables: Mapping[str, Sequence[Row]]) -> Decisions:
     placed = [row for row in tables["placement_decisions"] if row["outcome"] in ("placed", "refused", "kept")]
     settings = tables.get("settings", ())
     by_bundle = {row["subject"]: _placement(row, strategy_of(row, settings), whys) for row in placed}
-    every = [(_TABLES[table], row) for table in _TABLES for row in tables[table]]
-    refused = [_verdict(kind, row) for kind, row in every if row["outcome"] == "refused"]
-    let_be = [(kind, row) for kind, row in every if row["outcome"] in ("kept", "skipped")]
-    let_be.sort(key=lambda pair: _distance(*pair))
+    every = [{**row, "kind": kind} for table, kind in _TABLES.items() for row in tables[table]]
+    refused = [row for row in every if row["outcome"] == "refused"]
+    let_be = sorted((row for row in every if row["outcome"] in ("kept", "skipped")), key=_distance)
     return Decisions(
         sheddings=_sheddings(tables["unload_decisions"], by_bundle, traffic, held, whys),
         ownerless=_ownerless(placed, by_bundle),
@@ -192,8 +162,8 @@ def decisions(tables: Mapping[str, Sequence[Row]]) -> Decisions:
             for row in tables["split_decisions"]
             if row["outcome"] == "split"
         ),
-        refusals=tuple(sorted(refused, key=lambda verdict: (verdict.kind, verdict.subject))),
-        considered=tuple(_verdict(kind, row) for kind, row in let_be[:MOST_CONSIDERED]),
+        refusals=tuple(sorted(refused, key=lambda row: (row["kind"], row["subject"]))),
+        considered=tuple(let_be[:MOST_CONSIDERED]),
         considered_count=len(let_be),
         held=_objections(guards, "bundle", "held", whys),
         standstill=_objections(guards, "cluster", "held", whys),
@@ -215,18 +185,11 @@ def held_bundles(guards: Sequence[Row]) -> dict[str, frozenset[str]]:
     }
 
 
-def _objections(guards: Sequence[Row], subject_kind: str, outcome: str, whys: Whys) -> tuple[ObjectionLine, ...]:
-    """Return the objections in the order of the plan."""
+def _objections(guards: Sequence[Row], subject_kind: str, outcome: str, whys: Whys) -> tuple[Row, ...]:
+    """Return the guards' rows of one outcome in the order of the plan."""
     objecting = [row for row in guards if (row["subject_kind"], row["outcome"]) == (subject_kind, outcome)]
     return tuple(
-        ObjectionLine(
-            row["kind"] or "",
-            row["subject"],
-            row["rule"],
-            row["setting"],
-            row["sentence"],
-            whys.of("guard_decisions", row),
-        )
+        {**row, "why": whys.of("guard_decisions", row)}
         for row in sorted(objecting, key=lambda row: (row["position"], row["rule"]))
     )
 
@@ -296,30 +259,19 @@ def _placement(row: Row, strategy: str, whys: Whys) -> PlacementLine:
     )
 
 
-def _verdict(kind: str, row: Row) -> VerdictLine:
-    return VerdictLine(
-        kind=kind,
-        subject=row["subject"],
-        subject_kind=row["subject_kind"],
-        broker=row["broker"],
-        outcome=row["outcome"],
-        rule=row["rule"],
-        setting=row["setting"],
-        measured=amounts.quantity(row["measured"], row["unit"]),
-        threshold=amounts.quantity(row["threshold"], row["unit"]),
-        sentence=row["sentence"],
-        is_wish=row["strategy"] == BY_REQUEST,
-    )
+def is_wish(row: Row) -> bool:
+    """Return True for a decision that an operator asked for."""
+    return bool(row["strategy"] == BY_REQUEST)
 
 
-def _distance(kind: str, row: Row) -> tuple[float, int, str, str]:
+def _distance(row: Row) -> tuple[float, int, str, str]:
     """Return the sort key by distance to the limit: margin over threshold; rows without numbers keep their order."""
     order = {"cluster": 0, "broker": 1, "bundle": 2}.get(row["subject_kind"], 3)
     if order < 2:
-        return (-1.0, order, kind, row["subject"])
+        return (-1.0, order, row["kind"], row["subject"])
     margin, threshold = row["margin"], row["threshold"]
     far = abs(margin / threshold) if margin is not None and threshold else 1e9
-    return (far, order, kind, row["subject"])
+    return (far, order, row["kind"], row["subject"])
 
 
 # Details of a decision in the report: the rule with its numbers, and the rejected alternatives.

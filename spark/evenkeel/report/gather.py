@@ -33,19 +33,10 @@ _HARM_IS_SHOWN = timedelta(days=1)
 
 THRESHOLD_KEY = "loadBalancerBrokerThresholdShedderPercentage"
 
+_DECIDED = ("split_decisions", "unload_decisions", "placement_decisions")
 _FULL = (
-    "cluster_policies",
-    "broker_reports",
-    "broker_load",
-    "bundle_load",
-    "validation_results",
-    "rejected",
-    "settings",
-    "split_decisions",
-    "unload_decisions",
-    "placement_decisions",
-    "guard_decisions",
-    *PLANNER_TABLES,
+    *("cluster_policies", "broker_reports", "broker_load", "bundle_load", "validation_results", "rejected", "settings"),
+    *(*_DECIDED, "guard_decisions", *PLANNER_TABLES),
 )
 _BROKER_REPORTS = ["broker", "state", "state_reason", "report_at"]
 _BUNDLE_LOAD = [
@@ -58,7 +49,6 @@ _ACTING = ("splits", "unloads", "placements", "refusals")
 _ACTS = {"outcome": ["split", "unload", "placed", "refused"]}
 _ACT_COLUMNS = ["subject", "subject_kind", "broker", "outcome", "rule", "sentence"]
 _AVERAGES = {"name": [USAGE_AVERAGE, LOAD_AVERAGE]}
-_DECIDED = ("split_decisions", "unload_decisions", "placement_decisions")
 
 
 @dataclass(frozen=True)
@@ -290,20 +280,11 @@ _KINDS = {"split_decisions": "split", "unload_decisions": "unload", "placement_d
 
 
 @dataclass(frozen=True, slots=True)
-class CourseAct:
-    """Something decided in a cycle of the course, in a sentence."""
-
-    kind: str
-    outcome: str
-    subject: str
-    sentence: str
-
-
-@dataclass(frozen=True, slots=True)
 class Point:
     """One cycle of the course; usages (or shares, see `CourseModel`) are fractions per broker, empty if left out.
 
-    `compared` are the shedder's figures (its remembered average if it keeps one, else the usage itself).
+    `compared` are the shedder's figures (its remembered average if it keeps one, else the usage itself). `acts` are
+    rows of the decided tables, with their kind.
     """
 
     at: datetime
@@ -320,7 +301,7 @@ class Point:
     placements: int
     refusals: int
     plan_id: str | None
-    acts: tuple[CourseAct, ...]
+    acts: tuple[Row, ...]
 
     @property
     def max_over_mean(self) -> float | None:
@@ -401,11 +382,7 @@ def _point(course: CourseRows, attempt: Attempt, shown: Attempt, shedder: str, t
         placements=row["placements"] or 0,
         refusals=row["refusals"] or 0,
         plan_id=attempt.plan_id,
-        acts=tuple(
-            CourseAct(kind, row["outcome"], row["subject"], row["sentence"])
-            for table, kind in _KINDS.items()
-            for row in course.acts[table][name]
-        ),
+        acts=tuple({**row, "kind": kind} for table, kind in _KINDS.items() for row in course.acts[table][name]),
     )
 
 

@@ -11,7 +11,7 @@ from evenkeel.explain import wording
 from evenkeel.lake.record import Attempt, Row
 from evenkeel.manual_requests.drain import BY_DRAINING
 from evenkeel.model import amounts
-from evenkeel.report.decisions import Decisions
+from evenkeel.report.decisions import Decisions, is_wish
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Headline:
 
 
 def headline(
-    attempt: Attempt, decided: Decisions, checks: Sequence[Check], unload_rows: Sequence[Row], outcomes: str = ""
+    attempt: Attempt, decided: Decisions, checks: Sequence[Row], unload_rows: Sequence[Row], outcomes: str = ""
 ) -> Headline:
     """Return the headline of one cycle; `outcomes` counts its commands by outcome."""
     mode = "Dry run: nothing was sent" if attempt.mode == "dry_run" else f"Mode {attempt.mode}"
@@ -95,7 +95,7 @@ def _wishes(decided: Decisions) -> str:
     """Return the answer to a manual request, or the number of answers to look up."""
     refused = decided.refused_wishes
     if len(refused) < 2:
-        return "".join(wish.sentence for wish in refused)
+        return "".join(str(wish["sentence"]) for wish in refused)
     return f"{len(refused)} requests were refused, each with its reason below."
 
 
@@ -107,13 +107,13 @@ def _why_nothing(decided: Decisions, unload_rows: Sequence[Row]) -> str:
     """Return the sentence of the row nearest to an act: a guard's, the cluster's, a refusal, the busiest broker's."""
     stopped = (*decided.standstill, *decided.held)
     if stopped:
-        return stopped[0].sentence
+        return str(stopped[0]["sentence"])
     whole = [row for row in unload_rows if row["subject_kind"] == "cluster"]
     if whole:
         return str(whole[0]["sentence"])
-    refused = [verdict for verdict in decided.refusals if not verdict.is_wish]
+    refused = [row for row in decided.refusals if not is_wish(row)]
     if refused:
-        return refused[0].sentence
+        return str(refused[0]["sentence"])
     brokers = [row for row in unload_rows if row["subject_kind"] == "broker" and row["margin"] is not None]
     limited = [row for row in brokers if row["setting"] is not None]  # the others were compared with another broker
     if brokers:
@@ -122,13 +122,12 @@ def _why_nothing(decided: Decisions, unload_rows: Sequence[Row]) -> str:
 
 
 def _stop(attempt: Attempt) -> str:
-    reason = (attempt.reason or "No reason is on record").strip()
-    return reason if reason.endswith((".", "!", "?")) else f"{reason}."
+    return wording.ended(attempt.reason or "No reason is on record")
 
 
-def _advice(attempt: Attempt, checks: Sequence[Check]) -> tuple[str, ...]:
+def _advice(attempt: Attempt, checks: Sequence[Row]) -> tuple[str, ...]:
     """Return the action to take about a cycle that did not decide."""
-    details = [check.detail for check in checks if not check.passed and check.severity == "quarantine"]
+    details = [str(check["detail"]) for check in checks if not check["passed"] and check["severity"] == "quarantine"]
     if attempt.status == "failed":
         run = f"{attempt.planned['dag_id'] or 'the run'} / {attempt.planned['run_id'] or 'unknown'}"
         details.append(
@@ -148,22 +147,6 @@ _SAMPLES = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
-    """A rule of validation and its result; `measured` and `threshold` are texts with their unit."""
-
-    rule: str
-    table: str
-    severity: str
-    passed: bool
-    failed_rows: int | None
-    checked_rows: int | None
-    measured: str
-    threshold: str
-    sample: tuple[str, ...]
-    detail: str
-
-
-@dataclass(frozen=True, slots=True)
 class RejectionSummary:
     """Records that one rule set aside from one table, with the first few of them (place, reason, record)."""
 
@@ -173,26 +156,13 @@ class RejectionSummary:
     samples: tuple[tuple[str, str, str], ...]
 
 
-def checks(rows: Sequence[Row]) -> tuple[Check, ...]:
-    """All rules: failed ones first, the gravest first among them."""
-    results = [
-        Check(
-            row["rule"],
-            row["checked_table"],
-            row["severity"],
-            bool(row["passed"]),
-            row["failed_rows"],
-            row["checked_rows"],
-            amounts.quantity(row["measured"], row["unit"]),
-            amounts.quantity(row["threshold"], row["unit"]),
-            tuple(row["sample"] or ()),
-            row["detail"],
-        )
-        for row in rows
-    ]
+def checks(rows: Sequence[Row]) -> list[Row]:
+    """All rules, as rows of `validation_results`: failed ones first, the gravest first among them."""
     rank = {severity: n for n, severity in enumerate(_SEVERITIES)}
-    results.sort(key=lambda check: (check.passed, rank.get(check.severity, len(rank)), check.table, check.rule))
-    return tuple(results)
+    return sorted(
+        rows,
+        key=lambda row: (row["passed"], rank.get(row["severity"], len(rank)), row["checked_table"], row["rule"]),
+    )
 
 
 def rejections(rows: Sequence[Row]) -> tuple[RejectionSummary, ...]:

@@ -17,77 +17,26 @@ _PLACES = ("unload", "placed", "planned")
 
 
 @dataclass(frozen=True, slots=True)
-class PlannerStepLine:
-    """A bundle that the planner moves (`unload`, `placed`: it has no owner), or will later (`planned`, which a rule or
-    a budget keeps back). `gain`: usage taken off the broker that gives; `cost`: share of the cluster's clients and
-    traffic that moves; fractions, None where they are not known."""
-
-    bundle: str
-    source: str | None
-    destination: str | None
-    outcome: str
-    rule: str
-    gain: float | None
-    cost: float | None
-    needs_split: bool
-    sentence: str
-
-
-@dataclass(frozen=True, slots=True)
-class PlannerBrokerLine:
-    """A broker: `measured` is its usage over the evenly used cluster's; up to `band` it stays as it is."""
-
-    broker: str
-    outcome: str
-    measured: str
-    band: str
-    basis: str
-    sentence: str
-
-
-@dataclass(frozen=True, slots=True)
-class FindingLine:
-    """Something that no plan mends, or a bundle that has to be split before one does."""
-
-    subject: str
-    rule: str
-    sentence: str
-
-
-@dataclass(frozen=True, slots=True)
-class PlannerModelLine:
-    """The fitted growth of a broker's usage with its load; errors are fractions."""
-
-    broker: str
-    resource: str
-    is_used: bool
-    base: float | None
-    error: float | None
-    mean_error: float | None
-    samples: int
-    sentence: str
-
-
-@dataclass(frozen=True, slots=True)
 class PlannerChapter:
     """The planner's part of a cycle.
 
-    `mode`: shadow or on. `target`: the row of the cluster in a sentence, and its `figures` by name. `split_first`:
-    bundles that stay until they are split. `models_used` of `models` are used; the other brokers use shares of traffic.
-    `later` and `looked_at` count the steps of other cycles, and the checked bundles that stay.
+    `mode`: shadow or on. `target`: the row of the cluster in a sentence, and its `figures` by name. `due`: rows of
+    bundles that move now (`unload`, `placed`: without an owner); `planned`: the first that a rule or a budget keeps for
+    later, of `planned_count`; `split_first`: bundles that stay until they are split; `looked_at`: how many others stay.
+    `brokers`: their rows; `models_used` of `models` are used; the other brokers use shares of traffic.
     """
 
     mode: str
     target: str
     figures: tuple[tuple[str, str], ...]
-    due: tuple[PlannerStepLine, ...]
-    planned: tuple[PlannerStepLine, ...]
+    due: tuple[Row, ...]
+    planned: tuple[Row, ...]
     planned_count: int
     looked_at: int
-    split_first: tuple[FindingLine, ...]
-    brokers: tuple[PlannerBrokerLine, ...]
-    findings: tuple[FindingLine, ...]
-    models: tuple[PlannerModelLine, ...]
+    split_first: tuple[Row, ...]
+    brokers: tuple[Row, ...]
+    findings: tuple[Row, ...]
+    models: tuple[Row, ...]
     basis: str
 
     @property
@@ -98,7 +47,7 @@ class PlannerChapter:
     @property
     def models_used(self) -> int:
         """Return how many of the models are used."""
-        return sum(model.is_used for model in self.models)
+        return sum(model["is_used"] for model in self.models)
 
 
 def planner_chapter(tables: Mapping[str, Sequence[Row]]) -> PlannerChapter | None:
@@ -111,11 +60,11 @@ def planner_chapter(tables: Mapping[str, Sequence[Row]]) -> PlannerChapter | Non
     bundles = [row for row in targets if row["subject_kind"] == "bundle"]
     moving = [row for row in bundles if row["outcome"] in _PLACES]
     moving.sort(key=lambda row: (row["position"] is None, row["position"] or 0, row["subject"]))
-    due = [_step(row) for row in moving if row["outcome"] != "planned"]
-    planned = [_step(row) for row in moving if row["outcome"] == "planned"]
+    due = [row for row in moving if row["outcome"] != "planned"]
+    planned = [row for row in moving if row["outcome"] == "planned"]
     brokers = [row for row in targets if row["subject_kind"] == "broker"]
     brokers.sort(key=lambda row: (-(row["measured"] or 0.0), row["subject"]))
-    count_of = Counter(row["basis"] for row in targets if row["subject_kind"] == "broker" and row["basis"])
+    count_of = Counter(row["basis"] for row in brokers if row["basis"])
     return PlannerChapter(
         mode=str(mode),
         target="" if whole is None else str(whole["sentence"]),
@@ -125,47 +74,15 @@ def planner_chapter(tables: Mapping[str, Sequence[Row]]) -> PlannerChapter | Non
         planned_count=len(planned),
         looked_at=sum(row["outcome"] == "kept" and not row["needs_split"] for row in bundles),
         split_first=tuple(
-            FindingLine(row["subject"], row["rule"], row["sentence"])
+            row
             for row in sorted(bundles, key=lambda row: str(row["subject"]))
             if row["outcome"] == "kept" and row["needs_split"]
         ),
-        brokers=tuple(_broker(row) for row in brokers),
-        findings=tuple(
-            FindingLine(row["subject"], row["rule"], row["sentence"]) for row in tables.get("planner_findings", ())
-        ),
-        models=tuple(_model(row) for row in tables.get("planner_models", ())),
+        brokers=tuple(brokers),
+        findings=tuple(tables.get("planner_findings", ())),
+        models=tuple(tables.get("planner_models", ())),
         basis=", ".join(f"{name} for {amounts.plural(number, 'broker')}" for name, number in sorted(count_of.items())),
     )
-
-
-def _step(row: Row) -> PlannerStepLine:
-    return PlannerStepLine(
-        bundle=row["subject"],
-        source=row["broker"],
-        destination=row["destination"],
-        outcome=row["outcome"],
-        rule=row["rule"],
-        gain=row["gain"],
-        cost=row["cost"],
-        needs_split=bool(row["needs_split"]),
-        sentence=row["sentence"],
-    )
-
-
-def _broker(row: Row) -> PlannerBrokerLine:
-    return PlannerBrokerLine(
-        broker=row["subject"],
-        outcome=row["outcome"],
-        measured=amounts.ratio(row["measured"]),
-        band=amounts.ratio(row["threshold"]),
-        basis=row["basis"] or "",
-        sentence=row["sentence"],
-    )
-
-
-def _model(row: Row) -> PlannerModelLine:
-    names = ("broker", "resource", "is_used", "base", "error", "mean_error", "samples", "sentence")
-    return PlannerModelLine(**{name: row[name] for name in names})
 
 
 _FIGURES: tuple[tuple[str, str, str], ...] = (

@@ -9,19 +9,8 @@ from datetime import UTC, datetime, tzinfo
 
 from evenkeel.explain import wording
 from evenkeel.explain.rendering import clock, stamp
+from evenkeel.lake.record import Row
 from evenkeel.model import amounts
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """A write, as a manifest lists it. `layer` is that of its table: observed, checked, derived, decided or acted."""
-
-    table: str
-    layer: str
-    write_id: str
-    version: int
-    rows: int
-    commit: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,24 +40,13 @@ class Decision:
     outcome: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class PlannerWord:
-    """The planner's verdict on a `subject` (bundle, broker, cluster), from planner_targets or planner_findings."""
-
-    table: str
-    outcome: str
-    subject: str
-    broker: str | None
-    destination: str | None
-    sentence: str
-
-
 @dataclass(frozen=True)
 class Inputs:
     """Inputs of a cycle.
 
-    `chain`: the cycles whose state was handed on to it, the nearest first; `open_end`: True if the chain is longer.
-    `planner`: the planner's verdicts on the subject.
+    `writes` and `reads`: as the manifest lists them, with the `layer` of the table: observed, checked, derived, decided
+    or acted. `chain`: the cycles whose state was handed on to it, the nearest first; `open_end`: True if the chain is
+    longer. `planner`: the planner's verdicts on the subject, with their table.
     """
 
     subject: str
@@ -84,12 +62,12 @@ class Inputs:
     code_digest: str | None
     run: str
     decisions: tuple[Decision, ...]
-    writes: tuple[Written, ...]
-    reads: tuple[Written, ...]
+    writes: tuple[Row, ...]
+    reads: tuple[Row, ...]
     chain: tuple[StateLink, ...]
     open_end: bool
     notes: tuple[str, ...]
-    planner: tuple[PlannerWord, ...] = ()
+    planner: tuple[Row, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -178,15 +156,15 @@ def _inputs(inputs: Inputs, where: tzinfo) -> Iterator[str]:
     yield from inputs.notes
 
 
-def _written(title: str, writes: Sequence[Written]) -> Iterator[str]:
+def _written(title: str, writes: Sequence[Row]) -> Iterator[str]:
     if not writes:
         return
     yield ""
     yield title
-    wide = max(len(write.table) for write in writes)
+    wide = max(len(write["table"]) for write in writes)
     for write in writes:
-        rows = amounts.plural(write.rows, "row")
-        yield f"  {write.table:<{wide}}  {write.layer:<8}  write {write.write_id}  version {write.version}  {rows}"
+        place = f"{write['table']:<{wide}}  {write['layer']:<8}  write {write['write_id']}"
+        yield f"  {place}  version {write['version']}  {amounts.plural(write['rows'], 'row')}"
 
 
 def _decision(decision: Decision) -> str:
@@ -196,10 +174,10 @@ def _decision(decision: Decision) -> str:
     return f"{decision.act} {decision.bundle}{start}{goal}{outcome}"
 
 
-def _planner_word(word: PlannerWord) -> str:
-    kind = "finding" if word.table == "planner_findings" else word.outcome
-    goal = f" to {word.destination}" if word.destination else ""
-    return f"{kind} {word.subject}{goal}: {word.sentence}"
+def _planner_word(word: Row) -> str:
+    kind = "finding" if word["table"] == "planner_findings" else word["outcome"]
+    goal = f" to {word['destination']}" if word["destination"] else ""
+    return f"{kind} {word['subject']}{goal}: {word['sentence']}"
 
 
 def _dependents(dependents: Dependents, where: tzinfo) -> Iterator[str]:

@@ -16,16 +16,7 @@ from evenkeel.explain import missing_data as missing
 from evenkeel.explain.ask import FoundCycle, Times, cycles_within, find, record_of
 from evenkeel.explain.explanation import PLANNER
 from evenkeel.explain.subject import Subject
-from evenkeel.explain.trace.answer import (
-    Decision,
-    Dependents,
-    HandedOn,
-    Inputs,
-    PlannerWord,
-    Resting,
-    StateLink,
-    Written,
-)
+from evenkeel.explain.trace.answer import Decision, Dependents, HandedOn, Inputs, Resting, StateLink
 from evenkeel.explain.wording import listed, time
 from evenkeel.lake.outbox import with_outcomes
 from evenkeel.lake.record import Attempt, Record, Row
@@ -35,6 +26,7 @@ from evenkeel.lake.schemas import TABLES
 from evenkeel.model.amounts import plural
 
 MOST_LINKS = 10
+_WORDS = ("outcome", "subject", "broker", "destination", "sentence")
 
 
 def inputs(
@@ -78,9 +70,9 @@ def inputs_of(record: Record, cycle: FoundCycle) -> Inputs:
     )
 
 
-def _planner_words(record: Record, attempt: Attempt, names: Sequence[str]) -> tuple[PlannerWord, ...]:
+def _planner_words(record: Record, attempt: Attempt, names: Sequence[str]) -> tuple[Row, ...]:
     """Return the planner's verdicts on a bundle or a broker, and on bundles that come to it or leave it."""
-    words = []
+    words: list[Row] = []
     for table in PLANNER:
         about = is_in("subject", names)
         if table == "planner_targets":
@@ -88,30 +80,17 @@ def _planner_words(record: Record, attempt: Attempt, names: Sequence[str]) -> tu
             about = about | (acts & (is_in("broker", names) | is_in("destination", names)))
         rows = record.rows([attempt], table, where=about)[attempt.attempt_id]
         rows.sort(key=lambda row: (row["subject"] not in names, row.get("position") or 0, row["subject"], row["rule"]))
-        words += [
-            PlannerWord(table, row["outcome"], row["subject"], row["broker"], row.get("destination"), row["sentence"])
-            for row in rows
-        ]
+        words += [{"table": table, **{name: row.get(name) for name in _WORDS}} for row in rows]
     return tuple(words)
 
 
-def written(rows: Sequence[Mapping[str, Any]]) -> tuple[Written, ...]:
-    """Writes as a manifest lists them, those without rows left out, in the order of the pipeline."""
-    order = list(TABLES)
-    listed = [row for row in rows if row["rows"]]
-    return tuple(
-        Written(
-            listed_row["table"],
-            TABLES[listed_row["table"]].layer if listed_row["table"] in TABLES else "unknown",
-            listed_row["write_id"],
-            int(listed_row["version"]),
-            int(listed_row["rows"]),
-            listed_row["commit"],
-        )
-        for listed_row in sorted(
-            listed, key=lambda listed_row: order.index(listed_row["table"]) if listed_row["table"] in order else 99
-        )
-    )
+def written(rows: Sequence[Mapping[str, Any]]) -> tuple[Row, ...]:
+    """Writes as a manifest lists them, those without rows left out, in the order of the pipeline, with their layer."""
+    order = {name: (place, table.layer) for place, (name, table) in enumerate(TABLES.items())}
+    placed = [(*order.get(row["table"], (99, "unknown")), row) for row in rows if row["rows"]]
+    placed.sort(key=lambda one: one[0])
+    names = ("write_id", "version", "rows", "commit")
+    return tuple({"table": row["table"], "layer": layer} | {n: row[n] for n in names} for _, layer, row in placed)
 
 
 def _chain(record: Record, attempt: Attempt) -> tuple[list[StateLink], bool]:
