@@ -18,9 +18,9 @@ from fastapi.responses import PlainTextResponse, Response
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
-from evenkeel_page import airflow_side, audit, look
+from evenkeel_page import airflow_side, look
 from evenkeel_page.reader import RETRY_AFTER_S, Reader, ReaderBusy, ReaderLost, ReaderTooSlow
-from evenkeel_page.rights import Right, demand_own_page
+from evenkeel_page.rights import Right, demand_own_page, note_act
 from evenkeel_page.routes import ROUTES, Route, notice_response
 
 log = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ def make_app(routes: Sequence[Route] = ROUTES, *, guarded: bool = True, reader: 
         guards[route.path] = route.right.guard() if guarded else _nobody
         dependencies = [Depends(guards[route.path])]
         if set(route.methods) - {"GET", "HEAD"}:
-            dependencies += [Depends(demand_own_page), Depends(audit.note)] if guarded else []
+            dependencies += [Depends(demand_own_page), Depends(note_act)] if guarded else []
         app.add_api_route(
             route.path, route.answer, methods=list(route.methods), dependencies=dependencies, response_model=None,
             response_class=Response,

@@ -20,6 +20,7 @@ from evenkeel.explain.settings_in_force import settings_changes
 from evenkeel.heat import HeatPicture
 from evenkeel.lake.record import Record
 from evenkeel.report.page import report_link
+from evenkeel.times import utc_seconds
 from evenkeel_page import look
 from evenkeel_page.heat_request import RANGES, HeatRequest, MadePicture, clusters_on_record, heat_request, made_picture
 from evenkeel_page.heat_why import CellAsked, CellWhy, why
@@ -104,12 +105,8 @@ def _moved(asked: HeatRequest, ways: int) -> str:
     except OverflowError:
         return ""
     words = {"cluster": asked.cluster, "metric": asked.metric, "within": asked.within}
-    words |= {"from": _plain(first), "to": _plain(to)}
+    words |= {"from": utc_seconds(first.astimezone(UTC)), "to": utc_seconds(to.astimezone(UTC))}
     return "heat?" + urlencode({name: word for name, word in (words | lake_words(asked.cluster)).items() if word})
-
-
-def _plain(at: datetime) -> str:
-    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def why_link(asked: HeatRequest, cell: TopCell) -> str:

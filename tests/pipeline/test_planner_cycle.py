@@ -15,8 +15,8 @@ from evenkeel import pipeline
 from evenkeel.cycle import frames
 from evenkeel.explain import Times, explain
 from evenkeel.explain.rendering import as_text as explained
+from evenkeel.explain.trace import as_text as traced
 from evenkeel.explain.trace import inputs
-from evenkeel.explain.trace.answer import as_text as traced
 from evenkeel.handover import Handover
 from evenkeel.ingest import chunks
 from evenkeel.ingest.open_run import CycleRequest, open_cycles

@@ -277,7 +277,7 @@ def test_settings_are_told_apart_by_their_origin(lake: Path) -> None:
 def test_the_course_has_a_gap_where_a_cycle_was_skipped_and_the_band_where_the_shedder_lets_be(lake: Path) -> None:
     course = chapter(lake).course
 
-    assert [point.decided for point in course.points] == [n != SKIPPED for n in range(8)]
+    assert [point.attempt.decided for point in course.points] == [n != SKIPPED for n in range(8)]
     assert course.points[SKIPPED].usage == {}
     assert course.points[SKIPPED].limit is None
     acting = course.points[ACTING]

@@ -295,7 +295,7 @@ def reason_of(table: str, row: Row, rows: Sequence[Row], settings: Sequence[Row]
     asked = () if step == "planner" else (row, *others)
     changes = [change for subject in asked for change in _of_other(subject, row, ask(table, subject))]
     groups = without_groups(row) if step == "placement" else []
-    copied = {name: row.get(name) for name in _COPIED}
+    copied: dict[str, Any] = {name: row.get(name) for name in _COPIED}
     alternatives = tuple(_alternatives(row, step, rows, settings))
     return Reason(step=step, **copied, alternatives=alternatives, changes=(*changes, *groups))
 
@@ -420,5 +420,6 @@ def _command(row: Mapping[str, Any], outcomes: Sequence[Row]) -> SentCommand:
         if outcome_row["command_id"] == row["command_id"]
     }
     names = ("command_id", "kind", "bundle", "topic", "from_broker", "destination", "mode", "request")
+    copied: dict[str, Any] = {name: row.get(name) for name in names}
     outcomes_seen = tuple(SeenOutcome(outcome, at, detail) for at, outcome, detail in sorted(seen))
-    return SentCommand(**{name: row.get(name) for name in names}, seen=outcomes_seen)
+    return SentCommand(**copied, seen=outcomes_seen)

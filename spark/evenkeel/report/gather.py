@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import reduce
 from operator import or_
 from pathlib import Path
@@ -287,20 +287,12 @@ class Point:
     rows of the decided tables, with their kind.
     """
 
-    at: datetime
-    status: str
-    reason: str
-    decided: bool
+    attempt: Attempt
     is_shown: bool
     usage: Mapping[str, float]
     compared: Mapping[str, float]
     mean: float | None
     limit: float | None
-    splits: int
-    unloads: int
-    placements: int
-    refusals: int
-    plan_id: str | None
     acts: tuple[Row, ...]
 
     @property
@@ -361,27 +353,19 @@ def course_model(course: CourseRows, settings: Sequence[Row], shown: Attempt) ->
 
 
 def _point(course: CourseRows, attempt: Attempt, shown: Attempt, shedder: str, threshold: float | None) -> Point:
-    name, row = attempt.attempt_id, attempt.planned
+    name = attempt.attempt_id
     loads = course.broker_load[name] if attempt.decided else []
     usage = {load["broker"]: float(load["weighted_usage"]) for load in loads if load["weighted_usage"] is not None}
     remembered = {b: value for b, value in _usage_averages(course.state[name], shedder).items() if b in usage}
     compared = remembered or usage
     mean = sum(compared.values()) / len(compared) if compared else None
     return Point(
-        at=attempt.cycle_at,
-        status=attempt.status,
-        reason=attempt.reason or "",
-        decided=attempt.decided,
+        attempt=attempt,
         is_shown=attempt.cycle_at == shown.cycle_at,
         usage=usage,
         compared=compared,
         mean=mean,
         limit=None if mean is None or threshold is None else mean + threshold,
-        splits=row["splits"] or 0,
-        unloads=row["unloads"] or 0,
-        placements=row["placements"] or 0,
-        refusals=row["refusals"] or 0,
-        plan_id=attempt.plan_id,
         acts=tuple({**row, "kind": kind} for table, kind in _KINDS.items() for row in course.acts[table][name]),
     )
 
