@@ -152,13 +152,13 @@ def test_unloads_come_with_their_broker_their_reason_and_their_candidates(lake: 
 
     assert shedding.broker == A
     assert shedding.sentence.startswith(f"{A} at 39.5 % is 12.0 points over the cluster's average of 27.5 %")
-    by_bundle = {unload.bundle: unload for unload in shedding.unloads}
+    by_bundle = {unload["subject"]: unload for unload in shedding.unloads}
     assert by_bundle.keys() == {HOT, NEXT}
-    placed = by_bundle[HOT].placement
+    placed = by_bundle[HOT]["placement"]
     assert placed is not None
-    assert (placed.destination, by_bundle[HOT].traffic) == (C, pytest.approx(0.31 * MIB))
-    assert (placed.scored, placed.unit) == ("Long-term rate", "msg/s")
-    assert [(c.broker, c.verdict, c.score) for c in placed.candidates] == [
+    assert (placed["destination"], by_bundle[HOT]["traffic"]) == (C, pytest.approx(0.31 * MIB))
+    assert (placed["scored"], placed["unit"]) == ("Long-term rate", "msg/s")
+    assert [(c.broker, c.verdict, c.score) for c in placed["candidates"]] == [
         (C, "chosen", 412.7),
         (B, "possible, busier", 655.2),
         (A, "ruled out: source", None),
@@ -170,8 +170,8 @@ def test_a_placement_that_anti_affinity_changed_names_where_it_would_have_gone(l
     (placed,) = shown.decisions.ownerless
 
     assert shown.headline.text == "Evenkeel would place 1 bundle that has no owner."
-    assert (placed.changed_by_anti_affinity, placed.destination, placed.without_anti_affinity) == (True, A, B)
-    assert placed.candidates[1].verdict == "ruled out: more of its anti-affinity group there"
+    assert (placed["changed_by_anti_affinity"], placed["destination"], placed["without_anti_affinity"]) == (True, A, B)
+    assert placed["candidates"][1].verdict == "ruled out: more of its anti-affinity group there"
     assert [verdict["rule"] for verdict in shown.decisions.refusals] == ["no_candidate"]
 
 
@@ -187,7 +187,7 @@ def test_an_unload_without_a_destination_does_not_count_as_done(tmp_path: Path) 
     assert shown.headline.text == "Evenkeel would leave this cluster as it is."
     assert shown.headline.effect == "Nowhere to go."
     assert shown.brokers[0].traffic_after == shown.brokers[0].traffic_before
-    assert [unload.bundle for unload in shown.decisions.unloads] == [HOT]
+    assert [unload["subject"] for unload in shown.decisions.unloads] == [HOT]
 
 
 def test_a_wish_that_was_refused_is_answered_in_the_first_sentences(tmp_path: Path) -> None:
@@ -218,8 +218,8 @@ def test_a_wish_that_was_refused_is_answered_in_the_first_sentences(tmp_path: Pa
 def test_a_split_shows_its_cuts_in_hexadecimal_and_its_children(lake: Path) -> None:
     (split,) = chapter(lake).decisions.splits
 
-    assert (split.bundle, split.cuts, split.unload_children) == (LARGE, ("0x10000000",), True)
-    assert split.children == ("acme/ns2/0x00000000_0x10000000", "acme/ns2/0x10000000_0x20000000")
+    assert (split["subject"], split["cuts"], split["unload_children"]) == (LARGE, ["0x10000000"], True)
+    assert split["children"] == ["acme/ns2/0x00000000_0x10000000", "acme/ns2/0x10000000_0x20000000"]
 
 
 def test_what_was_considered_is_listed_brokers_first_then_nearest_to_the_limit(lake: Path) -> None:
@@ -481,4 +481,4 @@ def test_of_bundles_without_owner_those_that_anti_affinity_moved_come_first(tmp_
     rows[2] |= {"changed_by_anti_affinity": True, "without_anti_affinity": B}
     found = small(tmp_path, {"placement_decisions": rows}).decisions.ownerless
 
-    assert [each.bundle for each in found] == [bundles[2], bundles[0], bundles[1]]
+    assert [each["subject"] for each in found] == [bundles[2], bundles[0], bundles[1]]

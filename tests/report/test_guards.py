@@ -67,7 +67,7 @@ def test_the_headline_counts_what_goes_and_what_is_held_back(tmp_path: Path) -> 
     assert shown.headline.text == (
         f"Evenkeel would unload 1 bundle from {A} and split 1 bundle; 1 command was held back."
     )
-    assert {unload.bundle: unload.is_held for unload in shown.decisions.unloads} == {HOT: False, NEXT: True}
+    assert {unload["subject"]: unload["is_held"] for unload in shown.decisions.unloads} == {HOT: False, NEXT: True}
     assert [(one["kind"], one["subject"], one["sentence"]) for one in shown.decisions.held] == [
         ("unload", NEXT, USED_UP)
     ]

@@ -59,8 +59,8 @@ def _held(decided: Decisions) -> str:
 def _acts(decided: Decisions) -> list[str]:
     acts = []
     if decided.moving:
-        moving = {unload.bundle for unload in decided.moving}
-        sources = [s.broker for s in decided.sheddings if any(unload.bundle in moving for unload in s.unloads)]
+        moving = {unload["subject"] for unload in decided.moving}
+        sources = [s.broker for s in decided.sheddings if any(unload["subject"] in moving for unload in s.unloads)]
         where = f" from {_short(sources[0])}" if len(sources) == 1 else f" from {len(sources)} brokers"
         acts.append(f"unload {amounts.plural(len(decided.moving), 'bundle')}{where}")
     if decided.splitting:
