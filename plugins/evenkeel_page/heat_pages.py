@@ -28,7 +28,7 @@ from evenkeel_page.heat_words import METRIC_WORDS, TopCell, left_out_words, top_
 from evenkeel_page.lake_choice import dag_shown, first_steps, lake_words, shown_name
 from evenkeel_page.reader import JSON, Answer
 from evenkeel_page.rendering import above, renderer
-from evenkeel_page.subject_links import broker_link, bundle_link
+from evenkeel_page.subject_links import subject_link
 
 _MOST_TOLD = 3
 """So many of the newest changes of settings are told in words above the map; its time axis marks all."""
@@ -191,8 +191,8 @@ def _pages_of(cell: CellWhy) -> dict[str, str]:
     where = cell.moment.where if cell.moment is not None else None
     owner = where.broker if where is not None else None
     return {
-        "bundle_page": bundle_link(cluster, bundle, at) if bundle else "",
-        "owner_page": broker_link(cluster, owner, at) if owner else "",
+        "bundle_page": subject_link("bundle", cluster, bundle, at) if bundle else "",
+        "owner_page": subject_link("broker", cluster, owner, at) if owner else "",
     }
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from evenkeel.explain.cycles import outbox_about
 from evenkeel.explain.settings_in_force import settings_changes
 from evenkeel.explain.subject import Subject
 from evenkeel.heat.recorded_rows import BOUNCE, COMMAND, HELD, MOVE, SPLIT, way
@@ -201,15 +202,8 @@ def _silent(attempt: Attempt) -> str:
 
 def _asked(record: Record, subject: Subject, cluster: str, first: datetime, last: datetime) -> list[SubjectEvent]:
     """Return commands about the subject with their last outcome, their harm, and a broker's bounces."""
-    named = is_in("bundle", [subject.name])
-    if subject.kind == "broker":
-        named = is_in("from_broker", [subject.name]) | is_in("destination", [subject.name])
-    commands = record.outbox("commands", cluster, first, last, COMMAND, named)
-    if not commands:
-        return []
-    ids = is_in("command_id", sorted({row["command_id"] for row in commands}))
-    columns = ("command_id", "outcome", "seen_at", "detail")
-    seen = record.outbox("outcomes", cluster, first, last, columns, ids)
+    columns = COMMAND, ("command_id", "outcome", "seen_at", "detail")
+    commands, seen = outbox_about(record, (cluster, first, last), subject, [subject.name], columns)
     known = with_outcomes(commands, seen)
     events = [_command_event(subject, row) for row in known]
     for row in harmed(known, seen):

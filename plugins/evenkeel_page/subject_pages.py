@@ -35,7 +35,7 @@ from evenkeel_page.subject_facts import (
     row_of,
     table_of,
 )
-from evenkeel_page.subject_links import LinkedCycle, anchor, bundle_link, is_bundle_name, linking, page_link, stamp
+from evenkeel_page.subject_links import LinkedCycle, anchor, is_bundle_name, linking, page_link, stamp, subject_link
 from evenkeel_page.subject_request import COURSE_RANGES, SubjectRequest, subject_request
 
 MOST_BUNDLES, MOST_EVENTS = 20, 60
@@ -53,7 +53,7 @@ def bundle(lake: str, cluster: str, name: str, **words: str | None) -> Answer:
         return _elsewhere("broker", cluster, subject.name, words)
     if subject.kind == "command":
         cycle = find(record, subject, cluster, Times())
-        return Answer(303, location=bundle_link(cluster, str(cycle.bundle), cycle.attempt.cycle_at))
+        return Answer(303, location=subject_link("bundle", cluster, str(cycle.bundle), cycle.attempt.cycle_at))
     return _page(record, name, subject_request(record, cluster, subject, **words))
 
 

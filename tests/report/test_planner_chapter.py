@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evenkeel.lake.record import Row
+from evenkeel.report.chapters import MOST_STEPS, PlannerChapter, planner_chapter
 from evenkeel.report.page import environment
-from evenkeel.report.planner_chapter import MOST_STEPS, PlannerChapter, planner_chapter
 
 SHADOW = [{"key": "evenkeelPlanner", "value": '"shadow"'}]
 ODD = "acme/<b>/0x00000000_0x40000000"

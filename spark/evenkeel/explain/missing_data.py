@@ -7,9 +7,9 @@ from datetime import date, datetime, timedelta
 from typing import Any
 
 from evenkeel.errors import BadInput, EvenkeelError, LakeError, NoSuchCycle
-from evenkeel.explain.subject import RecordedCommand, Subject
+from evenkeel.explain.subject import Subject
 from evenkeel.explain.wording import listed, time
-from evenkeel.lake.record import Attempt, Record
+from evenkeel.lake.record import Attempt, Record, Row
 from evenkeel.lake.record.known_files import FIRST_MOMENT, LAST_MOMENT
 from evenkeel.lake.record.ranges import nearest
 from evenkeel.lake.record.tables import text
@@ -69,12 +69,12 @@ def nothing_between(record: Record, clusters: Sequence[str], first: datetime, la
     )
 
 
-def no_manifest(command: RecordedCommand) -> LakeError:
+def no_manifest(command: Row) -> LakeError:
     """Return the answer for a command whose plan no manifest lists."""
     return LakeError(
-        f"command {command.command_id} is in the outbox, but no manifest of {command.cluster} at "
-        f"{time(command.cycle_at)} has its plan {command.plan_id}: the run died before it was listed. Its "
-        f"bundle is {command.bundle}."
+        f"command {command['command_id']} is in the outbox, but no manifest of {command['cluster']} at "
+        f"{time(command['cycle_at'])} has its plan {command['plan_id']}: the run died before it was listed. Its "
+        f"bundle is {command['bundle']}."
     )
 
 

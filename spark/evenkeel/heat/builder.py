@@ -295,7 +295,8 @@ class _Build:
             for at, load in self._loads([before], "last_owner"):
                 watch.look(at, load, self._brokers.names)
         by_id = {candidate.attempt_id for candidate in attempts} & marked
-        for attempt, (at, load) in self._each(attempts):
+        by_time = {microseconds(attempt.cycle_at): attempt for attempt in attempts}
+        for at, load in self._loads(attempts):
             second = at / 1e6
             opened = self._closed(opened, second)
             while waiting and waiting[-1][1] <= second:
@@ -305,7 +306,7 @@ class _Build:
             for layer, start, _, mean in opened:
                 if start <= second < start + layer.seconds:
                     mean.add(load)
-            if attempt.attempt_id in by_id:
+            if by_time[at].attempt_id in by_id:
                 changes += watch.look(at, load, self._brokers.names)
         self._closed(opened, float("inf"))
         return changes
@@ -338,11 +339,6 @@ class _Build:
                 self._cluster, block.layer, block.start - block.layer.block_seconds
             )
         return self._pending[block.layer, block.start - block.layer.block_seconds].overview_before()
-
-    def _each(self, attempts: Sequence[Attempt]) -> Iterator[tuple[Attempt, tuple[int, Any]]]:
-        by_time = {microseconds(attempt.cycle_at): attempt for attempt in attempts}
-        for at, load in self._loads(attempts):
-            yield by_time[at], (at, load)
 
     def _loads(self, attempts: Iterable[Attempt], owner_column: str = "owner") -> Iterator[tuple[int, Any]]:
         """Yield moment (epoch µs) and bundles of each attempt whose rows exist, in the order of time."""

@@ -24,7 +24,7 @@ from evenkeel.replay.simulation import (
     play,
     simulated_variants,
 )
-from evenkeel.replay.variants import Variant, check_limit, settings_of, variants_of
+from evenkeel.replay.variants import Variant, check_limit, settings_of, value_text, variants_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -102,21 +102,13 @@ def _variant_words(params: Mapping[str, Any]) -> dict[str, Any]:
     """Strategies, settings and variants as a command line has them."""
     return {
         "strategies": list(params.get("strategies") or ()),
-        "settings": [f"{key}={_text(value)}" for key, value in (params.get("settings") or {}).items()],
+        "settings": [f"{key}={value_text(value)}" for key, value in (params.get("settings") or {}).items()],
         "variants": [f"{name}:{_pairs(pairs)}" for name, pairs in (params.get("variants") or {}).items()],
     }
 
 
 def _pairs(settings: Mapping[str, Any]) -> str:
-    return ",".join(f"{key}={_text(value)}" for key, value in settings.items())
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, list):
-        return ",".join(map(str, value))
-    if value is None:
-        return ""
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return ",".join(f"{key}={value_text(value)}" for key, value in settings.items())
 
 
 @dataclass(frozen=True, slots=True)

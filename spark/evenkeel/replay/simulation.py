@@ -74,11 +74,6 @@ class SimulationRequest:
         """Return True if the traffic is the recorded one."""
         return self.scenario == RECORDED or (self.scenario is None and bool(self.lake))
 
-    @property
-    def times(self) -> tuple[str, str]:
-        """Return the names of the ends of the range."""
-        return self.called("since"), self.called("until")
-
     def size(self) -> Size:
         """Return the size of generated traffic. BadInput as `check`."""
         if not 0 < self.every_s <= _DAY_S:
@@ -173,7 +168,8 @@ def _model(scenario: Scenario) -> dict[str, Any]:
 
 
 def _recorded(request: SimulationRequest) -> Stage:
-    history = read_history(str(request.lake), request.cluster, request.since, request.until, options=request.times)
+    options = request.called("since"), request.called("until")
+    history = read_history(str(request.lake), request.cluster, request.since, request.until, options=options)
     seen = read_seen(history)
     planned = [cycle.planned for cycle in history.cycles]
     in_force = [(history.settings[str(row["settings_digest"])], str(row["manager"])) for row in planned]

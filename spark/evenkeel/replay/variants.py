@@ -40,7 +40,7 @@ class Variant:
 
     def described(self) -> str:
         """The differences in words."""
-        return ", ".join(f"{key}={_text(value)}" for key, value in self.overrides.items()) or "recorded settings"
+        return ", ".join(f"{key}={value_text(value)}" for key, value in self.overrides.items()) or "recorded settings"
 
 
 def variants_of(
@@ -182,9 +182,10 @@ def pairs_in(text: str, comma: str = ",") -> list[str]:
     return pairs
 
 
-def _text(value: Value) -> str:
-    if isinstance(value, frozenset | tuple):
-        return ",".join(sorted(value))
+def value_text(value: Value | list[str]) -> str:
+    """Return a value as a command line has it."""
+    if isinstance(value, frozenset | tuple | list):
+        return ",".join(map(str, value if isinstance(value, list) else sorted(value)))
     if value is None:
         return ""
     return str(value).lower() if isinstance(value, bool) else str(value)

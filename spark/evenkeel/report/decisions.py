@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from evenkeel.explain.candidates import candidates_of, scored_by, strategy_of
-from evenkeel.explain.explanation import reason_of
+from evenkeel.explain.explanation import candidates_of, reason_of, scored_by, strategy_of
 from evenkeel.explain.rendering import MOST_LINES, alternative_line, rule_line
 from evenkeel.lake.record import Row
 from evenkeel.lake.schemas.acted import SPLIT, UNLOAD, UNLOAD_TOPIC
