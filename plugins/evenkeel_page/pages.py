@@ -241,7 +241,7 @@ def _report_page(lake: str, attempt: Attempt, question: Question | None) -> str:
     cluster, at = attempt.cluster, attempt.cycle_at
     crumbs = [*above(cluster), (time(at), "")]
     progress: CycleProgress = cycle_progress(lake, attempt, datetime.now(UTC))
-    model = build_model(gather(lake, cluster=cluster, cycle=at.isoformat()))
+    model = build_model(lake, gather(lake, cluster=cluster, cycle=at.isoformat()))
     render = renderer("cycles", crumbs)
     brokers = progress.brokers.union(line.broker for chapter in model.chapters for line in chapter.brokers)
     with linking(LinkedCycle(cluster, at, brokers)):

@@ -160,7 +160,7 @@ def test_what_the_planner_says_is_explained_traced_and_shown(beside: Beside) -> 
     broker = next(row for row in targets if row["subject_kind"] == "broker")
     of_broker = explain(beside.shadow, broker["subject"])
     assert broker["sentence"] in [one.sentence for one in of_broker.reasons if one.step == "planner"]
-    model = build_model(gather(beside.shadow, cycle=newest.cycle_at.isoformat()))
+    model = build_model(beside.shadow, gather(beside.shadow, cycle=newest.cycle_at.isoformat()))
     (chapter,) = model.chapters
     assert chapter.planner is not None
     assert chapter.planner.only_looks_on
@@ -169,7 +169,7 @@ def test_what_the_planner_says_is_explained_traced_and_shown(beside: Beside) -> 
     assert len(chapter.planner.brokers) == sum(row["subject_kind"] == "broker" for row in targets)
     assert "shadow: nothing of it is asked" in render(model)
 
-    (plain,) = build_model(gather(beside.off)).chapters
+    (plain,) = build_model(beside.off, gather(beside.off)).chapters
     assert plain.planner is None
     assert not [one for one in explain(beside.off, bundle["subject"]).reasons if one.step == "planner"]
     assert inputs(beside.off, bundle["subject"]).planner == ()
@@ -275,7 +275,7 @@ def test_on_the_planner_unloads_by_its_targets(spark: Any, acting: Path) -> None
             assert explained(shown)
     assert len(read_attempts(acting)) == 2
     assert moved > 0
-    model = build_model(gather(acting))
+    model = build_model(acting, gather(acting))
     (chapter,) = model.chapters
     assert chapter.planner is not None
     assert not chapter.planner.only_looks_on
@@ -320,7 +320,8 @@ def demand_splits(spark: Any, recording: Path, new_lake: Path, moments: list[str
     found = explain(new_lake, row["subject"], when=Times(time_given(attempt.cycle_at.isoformat(), "at")))
     assert row["sentence"] in [one.sentence for one in found.reasons if one.step == "split"]
     assert "is split into" in explained(found)
-    assert "for Evenkeel&#39;s planner" in render(build_model(gather(new_lake, cycle=attempt.cycle_at.isoformat())))
+    gathered = gather(new_lake, cycle=attempt.cycle_at.isoformat())
+    assert "for Evenkeel&#39;s planner" in render(build_model(new_lake, gathered))
     demand_sound(spark, new_lake)
 
 

@@ -42,7 +42,7 @@ THRESHOLD, OVERLOADED = (
 
 
 def chapter_now(lake: Path, cluster: str = LAB, cycle: str | None = None) -> Chapter:
-    (only,) = build_model(gather(lake, cluster=cluster, cycle=cycle)).chapters
+    (only,) = build_model(lake, gather(lake, cluster=cluster, cycle=cycle)).chapters
     return only
 
 
@@ -224,13 +224,13 @@ def test_a_split_shows_its_cuts_in_hexadecimal_and_its_children(lake: Path) -> N
 
 def test_what_was_considered_is_listed_brokers_first_then_nearest_to_the_limit(lake: Path) -> None:
     gathered = gather(lake, cluster=LAB)
-    considered = build_model(gathered).chapters[0].decisions.considered
+    considered = build_model(lake, gathered).chapters[0].decisions.considered
 
     assert [verdict["subject"] for verdict in considered[:2]] == [B, C]
     figures = [verdict for verdict in considered if verdict["kind"] == "split"]
     assert figures[0]["subject"] == HOT
     assert (figures[0]["measured"], figures[0]["threshold"]) == (31.0, 60.0)
-    assert '<td class="num">31</td><td class="num">60</td>' in render(build_model(gathered))
+    assert '<td class="num">31</td><td class="num">60</td>' in render(build_model(lake, gathered))
 
 
 def test_more_was_considered_than_is_listed(tmp_path: Path) -> None:
@@ -302,7 +302,7 @@ def test_an_average_beside_a_present_figure_says_which_it_is(
     )  # fmt: skip
     tables = {"bundle_load": [bundle_load(HOT, A, MIB)], "unload_decisions": [unload]}
     SmallLake(tmp_path).add(LAB, AT, tables, plan_id="0" * 64, unloads=1)
-    page = render(build_model(gather(tmp_path)))
+    page = render(build_model(tmp_path, gather(tmp_path)))
     assert re.findall(r'<span class="small">((?:now|short-term average) [^<]*)</span>', page) == labelled
 
 
@@ -322,7 +322,7 @@ def test_the_course_shows_shares_of_traffic_where_every_usage_is_0(tmp_path: Pat
     assert course.threshold is None
     assert [point.compared for point in course.points] == [{A: 0.75, B: 0.25}, {}, {A: 0.5, B: 0.5}]
     assert [point.mean for point in course.points] == [0.5, None, 0.5]
-    page = render(build_model(gather(tmp_path)))
+    page = render(build_model(tmp_path, gather(tmp_path)))
     assert "Each broker's share of the traffic" in html.unescape(page)
     assert "Share of the traffic of 2 brokers over 3 cycles" in page
 
@@ -428,7 +428,7 @@ def test_a_table_whose_rows_have_expired_leaves_the_rest_of_the_report_standing(
 
 
 def test_the_same_rows_give_the_same_model_twice(lake: Path) -> None:
-    assert build_model(gather(lake)) == build_model(gather(lake))
+    assert build_model(lake, gather(lake)) == build_model(lake, gather(lake))
 
 
 def test_a_recording_with_logs_is_compared_with_the_cycles_of_its_snapshots(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def tables(*guards: Row) -> dict[str, list[Row]]:
 
 def report(folder: Path, *guards: Row, **manifest: Any) -> tuple[Chapter, str]:
     SmallLake(folder).add("lab", AT, tables(*guards), **manifest)
-    model = build_model(gather(folder))
+    model = build_model(folder, gather(folder))
     page = render(model)
     Reader(page)  # fails on a page that is not well-formed
     return model.chapters[0], page
@@ -99,7 +99,7 @@ def test_a_held_command_alone_gives_its_own_reason(tmp_path: Path) -> None:
     only["split_decisions"] = []
     only["unload_decisions"] = only["unload_decisions"][2:]
     SmallLake(tmp_path).add("lab", AT, only)
-    (shown,) = build_model(gather(tmp_path)).chapters
+    (shown,) = build_model(tmp_path, gather(tmp_path)).chapters
     assert shown.headline.text == "Evenkeel would leave this cluster as it is: 1 command was held back."
     assert shown.headline.effect == USED_UP
 

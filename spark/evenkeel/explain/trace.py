@@ -16,7 +16,7 @@ from typing import Any
 from evenkeel.errors import BadInput
 from evenkeel.explain import missing_data as missing
 from evenkeel.explain import wording
-from evenkeel.explain.ask import FoundCycle, Times, cycles_within, find, record_of
+from evenkeel.explain.ask import Times, cycles_within, find, record_of
 from evenkeel.explain.explanation import PLANNER
 from evenkeel.explain.rendering import clock, stamp
 from evenkeel.explain.subject import Subject
@@ -143,11 +143,6 @@ def inputs(
     """Return the inputs of decisions about a subject, in the cycle in force; subjects and errors as in `explain`."""
     record = record_of(lake)
     cycle = find(record, text, cluster, when or Times())
-    return inputs_of(record, cycle)
-
-
-def inputs_of(record: Record, cycle: FoundCycle) -> Inputs:
-    """Return the inputs of the cycle found."""
     attempt, row = cycle.attempt, cycle.attempt.planned
     about = None if cycle.bundle is None else [cycle.bundle]
     broker = cycle.subject.name if cycle.subject.kind == "broker" else None
@@ -339,14 +334,8 @@ def of_broker(
 
 
 def _states(record: Record, attempts: Sequence[Attempt], broker: str) -> dict[str, str]:
-    rows = record.rows(attempts, "broker_load", columns=["broker", "state"], where=is_broker(broker))
+    rows = record.rows(attempts, "broker_load", columns=["broker", "state"], where=text("broker") == broker)
     return {attempt_id: state_rows[0]["state"] for attempt_id, state_rows in rows.items() if state_rows}
-
-
-def is_broker(broker: str) -> Any:
-    """Return the condition for rows of a broker."""
-
-    return text("broker") == broker
 
 
 def of_snapshot(lake: str | Path, snapshot: str, *, cluster: str | None = None) -> Dependents:

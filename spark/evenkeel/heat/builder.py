@@ -10,7 +10,6 @@ equal records give equal tables.
 from __future__ import annotations
 
 import hashlib
-import logging
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -48,8 +47,6 @@ from evenkeel.model.amounts import plural
 from evenkeel.model.past_commands import BOUNCE_MS
 from evenkeel.retrying import retry, up_to_a_fifth_more
 from evenkeel.times import utc_seconds
-
-log = logging.getLogger(__name__)
 
 Progress = Callable[[str, int, int], None]
 """Function that gets a cluster, the number of cycles read, and the number of cycles to read."""
@@ -89,7 +86,7 @@ def build(lake: str, cluster: str | None = None, progress: Progress | None = Non
     record = Record(lake)
     names = clusters_of(record, cluster)
     opened = _OpenTables(lake, record, HeatTables(lake, make=True))
-    return [_built(opened, name, progress or _silent) for name in names]
+    return [_built(opened, name, progress or (lambda cluster, done, of: None)) for name in names]
 
 
 @dataclass(slots=True)
@@ -123,10 +120,6 @@ def as_text(built: Iterable[Built], lake: str) -> Iterator[str]:
         "the heat map in Airflow's page shows them; to keep them up to date unpause the DAG `heat`, or run "
         f"`evenkeel heat --lake {lake}` every ten minutes"
     )
-
-
-def _silent(cluster: str, done: int, of: int) -> None:
-    log.debug("%s: %d of %d cycles", cluster, done, of)
 
 
 def _built(opened: _OpenTables, cluster: str, progress: Progress) -> Built:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 
 from evenkeel.explain import wording
 from evenkeel.lake.record import Attempt, Row
@@ -14,7 +15,7 @@ from evenkeel.model import amounts
 from evenkeel.publish.plan import PlannedMove, forecast
 from evenkeel.report.compare import ShedderComparison
 from evenkeel.report.decisions import Decisions, decisions, held_bundles
-from evenkeel.report.gather import ClusterRows, CourseModel, Gathered, course_model
+from evenkeel.report.gather import ClusterRows, CourseModel, course_model
 from evenkeel.report.headline import (
     Headline,
     RejectionSummary,
@@ -26,6 +27,7 @@ from evenkeel.report.headline import (
     results,
     tally,
 )
+from evenkeel.report.plan_cost import traffic_of
 from evenkeel.shed.strategies import overload_shedder, threshold_shedder
 
 
@@ -89,11 +91,11 @@ class CycleReport:
     chapters: tuple[Chapter, ...]
 
 
-def build_model(gathered: Gathered) -> CycleReport:
-    """Return the report of the gathered rows. Pure: equal rows give equal reports."""
-    chapters = tuple(_chapter(rows) for rows in gathered.clusters)
+def build_model(lake: str | Path, clusters: Sequence[ClusterRows]) -> CycleReport:
+    """Return the report of the clusters' rows of a lake. Pure: equal rows give equal reports."""
+    chapters = tuple(map(_chapter, clusters))
     names = wording.listed([wording.shortened(wording.visible(chapter.cluster), 60) for chapter in chapters])
-    return CycleReport(f"Evenkeel: {names}", gathered.lake, chapters)
+    return CycleReport(f"Evenkeel: {names}", str(lake), chapters)
 
 
 def _chapter(rows: ClusterRows) -> Chapter:
@@ -259,7 +261,7 @@ def broker_lines(tables: Mapping[str, Sequence[Row]]) -> tuple[BrokerLine, ...]:
     """Return the cluster's brokers by name; splits and held unloads do not count in the forecast."""
     held = held_bundles(tables.get("guard_decisions", ()))["unload"]
     loads = tables["broker_load"]
-    traffic = {row["bundle"]: _throughput(row) for row in tables["bundle_load"]}
+    traffic = traffic_of(tables["bundle_load"])
     moves = [
         PlannedMove(row["subject"], row["broker"], row["destination"], traffic.get(row["subject"], 0.0))
         for row in tables["placement_decisions"]
@@ -321,10 +323,6 @@ def foremost(lines: Sequence[BrokerLine]) -> list[BrokerLine]:
         lines,
         key=lambda line: (line.usage_before is not None, not line.changes, -(line.usage_before or 0.0), line.broker),
     )
-
-
-def _throughput(bundle: Row) -> float:
-    return float((bundle["used_msg_throughput_in"] or 0.0) + (bundle["used_msg_throughput_out"] or 0.0))
 
 
 def _heaviest(row: Row) -> str:

@@ -49,12 +49,11 @@ class Overload:
 
 @dataclass(frozen=True, slots=True)
 class LoggedMove:
-    """A bundle that leaves a broker; `destination` is None where none was named. `bytes_per_s` is its traffic."""
+    """A bundle that leaves a broker; `destination` is None where none was named."""
 
     bundle: str
     source: str
     destination: str | None
-    bytes_per_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

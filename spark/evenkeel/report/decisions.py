@@ -11,6 +11,7 @@ from evenkeel.lake.record import Row
 from evenkeel.lake.schemas.acted import SPLIT, UNLOAD, UNLOAD_TOPIC
 from evenkeel.manual_requests.round import BY_REQUEST
 from evenkeel.manual_requests.unload import bundle_of_topic, is_topic_unload
+from evenkeel.report.plan_cost import traffic_of
 from evenkeel.settings.keys.balancing import SHEDDERS_OF
 
 # More lines than this help no one on a page; the tables hold them all.
@@ -87,10 +88,7 @@ def decisions(tables: Mapping[str, Sequence[Row]]) -> Decisions:
     """Group the rows of the decided tables."""
     guards, whys = tables.get("guard_decisions", ()), Whys(tables)
     held = held_bundles(guards)
-    traffic = {
-        row["bundle"]: (row["used_msg_throughput_in"] or 0.0) + (row["used_msg_throughput_out"] or 0.0)
-        for row in tables["bundle_load"]
-    }
+    traffic = traffic_of(tables["bundle_load"])
     placed = [row for row in tables["placement_decisions"] if row["outcome"] in ("placed", "refused", "kept")]
     settings = tables.get("settings", ())
     by_bundle = {row["subject"]: _placement(row, strategy_of(row, settings), whys) for row in placed}

@@ -21,6 +21,7 @@ from evenkeel.manual_requests.drain import BY_DRAINING
 from evenkeel.manual_requests.round import BY_REQUEST
 from evenkeel.model.past_commands import HARMED
 from evenkeel.report.compare import Cycle, LoggedMove, LoggedRound, ShedderComparison, compare, read_rounds
+from evenkeel.report.plan_cost import traffic_of
 from evenkeel.shed.strategies.threshold_shedder import USAGE_AVERAGE
 from evenkeel.transparency.overview import UNSIGNED, signed_words
 from evenkeel.verify.prove import manifest_row
@@ -87,24 +88,16 @@ class ClusterRows:
     signed: str = UNSIGNED
 
 
-@dataclass(frozen=True)
-class Gathered:
-    """Everything that a report shows, as rows."""
-
-    lake: str
-    clusters: tuple[ClusterRows, ...]
-
-
 def gather(
     lake: str | Path, *, cluster: str | None = None, cycle: str | None = None, recording: str | Path | None = None
-) -> Gathered:
+) -> list[ClusterRows]:
     """Read the rows of these cycles' reports; see `report.build_report` for the arguments."""
     record = Record(lake)
     clusters = []
     for cycles in find_cycles(lake, cluster=cluster, cycle=cycle):
         attempt = (_newest_with_decisions(record, cycles.cluster) or cycles) if cycle is None else cycles
         clusters.append(_cluster_rows(record, attempt, recording))
-    return Gathered(str(lake), tuple(clusters))
+    return clusters
 
 
 def _newest_with_decisions(record: Record, cluster: str) -> Attempt | None:
@@ -228,10 +221,7 @@ def comparable(lake: str | Path, attempts: Sequence[Attempt], rounds: Sequence[L
 
 
 def _comparable(attempt: Attempt, rows: Mapping[str, Sequence[Row]], limit: float | None) -> Cycle:
-    traffic = {
-        row["bundle"]: float((row["used_msg_throughput_in"] or 0.0) + (row["used_msg_throughput_out"] or 0.0))
-        for row in rows["bundle_load"]
-    }
+    traffic = traffic_of(rows["bundle_load"])
     goal = {row["subject"]: row["destination"] for row in rows["placement_decisions"]}
     unloads = rows["unload_decisions"]
     # Manual requests are not the shedder's work.
@@ -244,7 +234,7 @@ def _comparable(attempt: Attempt, rows: Mapping[str, Sequence[Row]], limit: floa
     return Cycle(
         at=attempt.cycle_at,
         moves=tuple(
-            LoggedMove(row["subject"], row["broker"], goal.get(row["subject"]), traffic.get(row["subject"]))
+            LoggedMove(row["subject"], row["broker"], goal.get(row["subject"]))
             for row in shed
             if row["outcome"] == "unload"
         ),

@@ -61,17 +61,14 @@ def _acts(decided: Decisions) -> list[str]:
     if decided.moving:
         moving = {unload["subject"] for unload in decided.moving}
         sources = [s.broker for s in decided.sheddings if any(unload["subject"] in moving for unload in s.unloads)]
-        where = f" from {_short(sources[0])}" if len(sources) == 1 else f" from {len(sources)} brokers"
-        acts.append(f"unload {amounts.plural(len(decided.moving), 'bundle')}{where}")
+        one = wording.shortened(wording.visible(sources[0]), 80)
+        where = one if len(sources) == 1 else f"{len(sources)} brokers"
+        acts.append(f"unload {amounts.plural(len(decided.moving), 'bundle')} from {where}")
     if decided.splitting:
         acts.append(f"split {amounts.plural(len(decided.splitting), 'bundle')}")
-    if decided.placed_ownerless:
-        acts.append(f"place {amounts.plural(len(decided.placed_ownerless), 'bundle')} that {_has(decided)} no owner")
+    if number := len(decided.placed_ownerless):
+        acts.append(f"place {amounts.plural(number, 'bundle')} that {'has' if number == 1 else 'have'} no owner")
     return acts
-
-
-def _has(decided: Decisions) -> str:
-    return "has" if len(decided.placed_ownerless) == 1 else "have"
 
 
 def _effect(attempt: Attempt, decided: Decisions) -> str:
@@ -136,10 +133,6 @@ def _advice(attempt: Attempt, checks: Sequence[Row]) -> tuple[str, ...]:
     else:
         details.append("The next cycle tries again; other clusters are not affected. The load below was still read.")
     return tuple(details)
-
-
-def _short(name: str) -> str:
-    return wording.shortened(wording.visible(name), 80)
 
 
 _SEVERITIES = ("quarantine", "reject", "warn")
