@@ -162,14 +162,12 @@ def _on_slow(request: Request, error: Exception) -> Response:
 
 def _on_lost(request: Request, error: Exception) -> Response:
     text = f"The process that reads the tables did not finish this page: {error}. A new one has been started."
-    advice = ("Load this page again.", "If it happens again, Airflow's API server has the reason in its log.")
-    return notice_response(request, 500, "The page was not finished", text, advice)
+    return notice_response(request, 500, "The page was not finished", text, look.AGAIN)
 
 
 def _on_anything(request: Request, error: Exception) -> Response:
     """Whatever no one foresaw: its traceback is in the API server's log, and no word of it on the page."""
-    advice = ("Load this page again.", "If it happens again, Airflow's API server has the reason in its log.")
-    return notice_response(request, 500, "Something went wrong", "This page could not be made.", advice)
+    return notice_response(request, 500, "Something went wrong", "This page could not be made.", look.AGAIN)
 
 
 _FAILURES: dict[Any, Callable[[Request, Exception], Response]] = {

@@ -46,6 +46,7 @@ LAKE_IS_GONE = (
     "`evenkeel_lake` names its place.",
     "If the lake is to begin here, wait for the next run of `rebalance`.",
 )
+AGAIN = ("Load this page again.", "If it happens again, Airflow's API server has the reason in its log.")
 PAGES = (
     ("./", "Clusters", "clusters"),
     ("heat", "Heat map", "heat"),

@@ -89,8 +89,7 @@ def _answer(job: Job) -> Answer:
         return Answer(500, empty("The lake cannot be read", str(error)))
     except Exception:
         log.exception("Evenkeel's desk: the page %s failed", job.page)
-        advice = ("Load this page again.", "If it happens again, Airflow's API server has the reason in its log.")
-        return Answer(500, empty("Something went wrong", "This page could not be made.", advice))
+        return Answer(500, empty("Something went wrong", "This page could not be made.", look.AGAIN))
 
 
 def clusters(lake: str) -> Answer:

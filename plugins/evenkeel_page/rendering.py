@@ -11,7 +11,6 @@ from jinja2 import ChoiceLoader, Environment, FileSystemLoader
 
 from evenkeel.explain.wording import age, shortened, visible
 from evenkeel.report.page import environment as report_environment
-from evenkeel.report.page import render_notice
 from evenkeel_page import look
 from evenkeel_page.lake_choice import lake_links, shown_name
 from evenkeel_page.subject_links import linked_name, linked_prose
@@ -51,7 +50,8 @@ def renderer(
 
 def notice(title: str, sentence: str, advice: Sequence[str] = (), up: str = "", over: str = "") -> str:
     """Return a page with a sentence on why it is empty, and what to do; `up` and `over` as in `renderer`."""
-    return render_notice(title, look.sentence(sentence), advice, renderer=renderer(up=up, over=over))
+    render = renderer(up=up, over=over)
+    return render("notice.html.j2", title=title, text=look.sentence(sentence), advice=tuple(advice))
 
 
 def short(name: str) -> str:

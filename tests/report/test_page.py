@@ -11,7 +11,7 @@ from evenkeel.errors import NoLake
 from evenkeel.lake.record import newest_cycles, read_cycles
 from evenkeel.report import build_model, build_report, gather, render
 from evenkeel.report.charts import labels
-from evenkeel.report.page import LISTED, name_html, prose_html, render_listing, render_notice
+from evenkeel.report.page import LISTED, name_html, prose_html, render_listing, render_template
 from tests.lakes.plausible import (
     ACTING,
     HOT,
@@ -190,7 +190,8 @@ def test_an_odd_cluster_name_survives_its_link(odd_lake: Path) -> None:
 
 
 def test_a_notice_says_why_and_what_to_do() -> None:
-    text = Reader(render_notice("No cycles yet", "Nothing is <b>there</b>.", ("Run `make demo`.",))).text
+    words = {"title": "No cycles yet", "text": "Nothing is <b>there</b>.", "advice": ("Run `make demo`.",)}
+    text = Reader(render_template("notice.html.j2", **words)).text
     assert "Nothing is <b>there</b>." in text
     assert "Run make demo." in text
 

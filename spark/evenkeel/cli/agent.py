@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from evenkeel.cli import options
-from evenkeel.cli.options import engine_home
 from evenkeel.cli.output import add_command, log_to_stderr
 from evenkeel.errors import SettingsError
 from evenkeel.steering.agent.setup import AgentSettings
@@ -134,7 +133,7 @@ def _own_ledger(cluster: str) -> Path:
     """Return the ledger in a folder that only its own user may read, whichever process creates it first."""
     from evenkeel.spark.home import Home
 
-    return Home.of(engine_home()).folder / "agent" / f"{quote(cluster, safe='')}.db"
+    return Home.of(options.engine_home()).folder / "agent" / f"{quote(cluster, safe='')}.db"
 
 
 def _connection(given: argparse.Namespace, source: ClusterSource | None) -> AdminConnection:

@@ -115,26 +115,25 @@ def run_engine(given: argparse.Namespace) -> int:
     from evenkeel.cli.options import engine_home
     from evenkeel.spark.server import ensure, status, stop
 
-    home = engine_home()
+    home, code = engine_home(), 0
+    result: dict[str, Any]
     if given.action == "connection":
-        value = ensure(home).airflow_connection()
-        print_result(given, value, {"action": given.action, "connection": value})
-        return 0
-    if given.action == "start":
+        words = ensure(home).airflow_connection()
+        result = {"connection": words}
+    elif given.action == "start":
         engine = ensure(home)
         words = f"{engine.address} ({'started' if engine.started_here else 'was running'})"
-        result = {"action": given.action, "address": engine.address, "changed": engine.started_here}
-        print_result(given, words, result)
-        return 0
-    if given.action == "stop":
+        result = {"address": engine.address, "changed": engine.started_here}
+    elif given.action == "stop":
         stopped = stop(home)
         words = "stopped" if stopped else "nothing was running"
-        print_result(given, words, {"action": given.action, "changed": bool(stopped)})
-        return 0
-    server = status(home)
-    words = server.state if server.url is None else f"{server.state} {server.url}"
-    print_result(given, words, {"action": given.action, "state": server.state, "url": server.url})
-    return 0 if server.state == "running" else 1
+        result = {"changed": bool(stopped)}
+    else:
+        server = status(home)
+        words = server.state if server.url is None else f"{server.state} {server.url}"
+        result, code = {"state": server.state, "url": server.url}, int(server.state != "running")
+    print_result(given, words, {"action": given.action, **result})
+    return code
 
 
 _PATHS_EPILOG = """In Airflow:

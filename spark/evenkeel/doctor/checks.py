@@ -115,6 +115,11 @@ Subjects = Callable[[Site], Sequence[str]]
 """Subjects of a check: names of clusters, or of lakes; "" for the installation as a whole."""
 
 
+def clusters_with(part: str) -> Subjects:
+    """Return the function for the clusters whose configuration has this part: `live`, `zone` or `queues`."""
+    return lambda site: [str(source.cluster) for source in site.sources or () if getattr(source, part) is not None]
+
+
 def _whole(_: Site) -> Sequence[str]:
     return ("",)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import wraps
 
-from evenkeel.doctor.checks import CheckFinding, Site, fail, ok, skipped, some, warn
+from evenkeel.doctor.checks import CheckFinding, Site, clusters_with, fail, ok, skipped, some, warn
 from evenkeel.errors import Unreachable
 from evenkeel.model.amounts import plural
 from evenkeel.pulsar.admin import AdminClient, admin_path, trouble
@@ -33,9 +33,8 @@ _SUPPORTED = (4, 5)
 _AT_ONCE = 8
 
 
-def live_clusters(site: Site) -> Sequence[str]:
-    """Return the clusters whose brokers are queried from this machine."""
-    return [str(source.cluster) for source in site.sources or () if source.live is not None]
+live_clusters = clusters_with("live")
+"""The clusters whose brokers are queried from this machine."""
 
 
 @dataclass(slots=True)

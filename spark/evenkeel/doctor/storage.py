@@ -9,14 +9,13 @@ from __future__ import annotations
 import os
 import time
 import uuid
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
 
 from evenkeel.doctor.airflow_state import store_in_airflow
-from evenkeel.doctor.checks import CheckFinding, Site, fail, ok, skipped, some, warn
+from evenkeel.doctor.checks import CheckFinding, Site, clusters_with, fail, ok, skipped, some, warn
 from evenkeel.doctor.clusters import HeardClocks, judged_clocks
 from evenkeel.errors import LakeError, LogError
 from evenkeel.lake.one_writer import writer_of
@@ -219,16 +218,8 @@ SECONDS = 60.0
 NO_ZONE, NO_QUEUE = "no cluster with `s3` is configured", "no cluster with `queue` is configured"
 _TRIES = 2
 _TIMEOUT_SECONDS = 15.0
-
-
-def zone_clusters(site: Site) -> Sequence[str]:
-    """The clusters whose snapshots come from a landing zone."""
-    return [str(source.cluster) for source in site.sources or () if source.zone is not None]
-
-
-def queue_clusters(site: Site) -> Sequence[str]:
-    """The clusters whose commands go over queues."""
-    return [str(source.cluster) for source in site.sources or () if source.queues is not None]
+zone_clusters, queue_clusters = clusters_with("zone"), clusters_with("queues")
+"""The clusters whose snapshots come from a landing zone, and those whose commands go over queues."""
 
 
 def check_store_clock(site: Site, _: str) -> CheckFinding:

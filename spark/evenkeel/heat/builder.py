@@ -351,12 +351,8 @@ class _Build:
     def _flush(self, state: HeatState | None) -> None:
         """Commit the built columns: marks first, then blocks, and with them, at the end, the state."""
         self._flush_marks()
-        blocks = [
-            self._pending[place]
-            for place in sorted(
-                self._dirty, key=lambda layer_and_start: (layer_and_start[0].seconds, layer_and_start[1])
-            )
-        ]
+        places = sorted(self._dirty, key=lambda place: (place[0].seconds, place[1]))
+        blocks = [self._pending[place] for place in places]
         if blocks or state is not None:
             self._tables.replace(self._cluster, blocks, state)
         # Blocks are read again from now on: another builder may have written some of them.

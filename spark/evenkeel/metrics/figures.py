@@ -137,7 +137,6 @@ def _said(line: bytes) -> tuple[str, str, datetime] | None:
 
 
 MOST_WITNESSES = 32
-_LOG, _VERIFY = "log", "verify"
 Labels = tuple[str, ...]
 
 
@@ -172,8 +171,8 @@ class LakeReader:
                 for task, seconds in self._commits.seconds_of(rows.newest).items():
                     figures.say("evenkeel_task_duration_seconds", seconds, rows.cluster, task)
         if cluster is None:
-            _try(figures, _LOG, lambda: _say_log(figures, self._log.read()))
-            _try(figures, _VERIFY, lambda: _say_verify(figures, self._recent.lake))
+            _try(figures, "log", lambda: _say_log(figures, self._log.read()))
+            _try(figures, "verify", lambda: _say_verify(figures, self._recent.lake))
         return figures
 
     def _say_validation(self, figures: LakeFigures, gathered: StatusGathered) -> None:

@@ -100,15 +100,16 @@ def simulation_request(lake: str, params: Mapping[str, Any]) -> SimulationReques
 
 def _variant_words(params: Mapping[str, Any]) -> dict[str, Any]:
     """Strategies, settings and variants as a command line has them."""
+
+    def pairs(settings: Mapping[str, Any] | None) -> list[str]:
+        return [f"{key}={value_text(value)}" for key, value in (settings or {}).items()]
+
+    variants = params.get("variants") or {}
     return {
         "strategies": list(params.get("strategies") or ()),
-        "settings": [f"{key}={value_text(value)}" for key, value in (params.get("settings") or {}).items()],
-        "variants": [f"{name}:{_pairs(pairs)}" for name, pairs in (params.get("variants") or {}).items()],
+        "settings": pairs(params.get("settings")),
+        "variants": [f"{name}:{','.join(pairs(settings))}" for name, settings in variants.items()],
     }
-
-
-def _pairs(settings: Mapping[str, Any]) -> str:
-    return ",".join(f"{key}={value_text(value)}" for key, value in settings.items())
 
 
 @dataclass(frozen=True, slots=True)

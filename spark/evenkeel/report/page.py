@@ -180,10 +180,3 @@ def render_listing(
         clusters=sorted({attempt.cluster for attempt in cycles}),
         lake=lake,
     )
-
-
-def render_notice(
-    title: str, text: str, advice: Sequence[str] = (), *, renderer: Callable[..., str] = render_template
-) -> str:
-    """Return a page with a sentence on why it is empty, and what to do."""
-    return renderer("notice.html.j2", title=title, text=text, advice=tuple(advice))
