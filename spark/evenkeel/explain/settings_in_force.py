@@ -129,8 +129,8 @@ def settings_of(rows: Mapping[str, Sequence[Row]]) -> tuple[KeyInForce, ...]:
             values.setdefault(key, []).append(known)
     settings = []
     for name, cluster_values in sorted(values.items()):
-        known = registry().get(name)
-        of = ("of another version of Evenkeel", "", "") if known is None else (known.meaning, known.unit, known.allowed)
+        entry = registry().get(name)
+        of = ("of another version of Evenkeel", "", "") if entry is None else (entry.meaning, entry.unit, entry.allowed)
         settings.append(KeyInForce(name, *of, tuple(cluster_values)))
     return tuple(settings)
 
