@@ -243,8 +243,7 @@ _STATES = {
 def started_page(lake: str, run_id: str, run: Mapping[str, Any] | None, may_start: bool = False) -> Answer:
     """Return the state of a run; after its end, the browser is redirected to the result."""
     if run is None:
-        text = f"Airflow has no run {run_id[:200]!r} of the DAG {REPLAY_DAG}."
-        raise NoSuchReplay(text)
+        raise NoSuchReplay(f"Airflow has no run {run_id[:200]!r} of the DAG {REPLAY_DAG}.")
     if run["state"] == "success" and run["replay_id"]:
         return Answer(303, location="run?" + urlencode({"id": run["replay_id"]}))
     address = quote(run_id, safe="")
