@@ -92,7 +92,7 @@ class _Work:
         self._step(place, "trace", "trace", bundle, "--lake", day)
         self._step(place, "report", "report", "--lake", day, "--out", str(self.folder / "report.html"))
         with self._noted(place, "page"):
-            render(build_model(gather(day, cluster=cycle.cluster, cycle=cycle.cycle_at.isoformat())))
+            render(build_model(day, gather(day, cluster=cycle.cluster, cycle=cycle.cycle_at.isoformat())))
         export = self.folder / f"export{self._made}"
         self._step(
             place, "export", "export", "--lake", day, "--out", str(export), "--from", "2000-01-01", "--to", "2099-01-01"

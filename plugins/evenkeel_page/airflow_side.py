@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -141,10 +141,6 @@ class ReplayRun:
     is_paused: bool
     replay_id: str = ""
     reason: str = ""
-
-    def words(self) -> dict[str, Any]:
-        """Return the run for the reader."""
-        return asdict(self)
 
 
 def replay_run(run_id: str) -> ReplayRun | None:

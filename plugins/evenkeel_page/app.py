@@ -18,9 +18,9 @@ from fastapi.responses import PlainTextResponse, Response
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
-from evenkeel_page import airflow_side, audit, look
+from evenkeel_page import airflow_side, look
 from evenkeel_page.reader import RETRY_AFTER_S, Reader, ReaderBusy, ReaderLost, ReaderTooSlow
-from evenkeel_page.rights import Right, demand_own_page
+from evenkeel_page.rights import Right, demand_own_page, note_act
 from evenkeel_page.routes import ROUTES, Route, notice_response
 
 log = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ def make_app(routes: Sequence[Route] = ROUTES, *, guarded: bool = True, reader: 
         guards[route.path] = route.right.guard() if guarded else _nobody
         dependencies = [Depends(guards[route.path])]
         if set(route.methods) - {"GET", "HEAD"}:
-            dependencies += [Depends(demand_own_page), Depends(audit.note)] if guarded else []
+            dependencies += [Depends(demand_own_page), Depends(note_act)] if guarded else []
         app.add_api_route(
             route.path, route.answer, methods=list(route.methods), dependencies=dependencies, response_model=None,
             response_class=Response,
@@ -162,14 +162,12 @@ def _on_slow(request: Request, error: Exception) -> Response:
 
 def _on_lost(request: Request, error: Exception) -> Response:
     text = f"The process that reads the tables did not finish this page: {error}. A new one has been started."
-    advice = ("Load this page again.", "If it happens again, Airflow's API server has the reason in its log.")
-    return notice_response(request, 500, "The page was not finished", text, advice)
+    return notice_response(request, 500, "The page was not finished", text, look.AGAIN)
 
 
 def _on_anything(request: Request, error: Exception) -> Response:
     """Whatever no one foresaw: its traceback is in the API server's log, and no word of it on the page."""
-    advice = ("Load this page again.", "If it happens again, Airflow's API server has the reason in its log.")
-    return notice_response(request, 500, "Something went wrong", "This page could not be made.", advice)
+    return notice_response(request, 500, "Something went wrong", "This page could not be made.", look.AGAIN)
 
 
 _FAILURES: dict[Any, Callable[[Request, Exception], Response]] = {

@@ -19,7 +19,7 @@ from evenkeel.airflow.dag_names import (
     kind_of_dag,
     lake_in,
 )
-from evenkeel.explain.wording import time
+from evenkeel.explain.wording import ended, time
 from evenkeel.lake.controls import APPROVED, NOBODY, REJECTED, WITHOUT_SPLITS
 from evenkeel.lake.outbox import is_open
 from evenkeel.lake.record import Attempt, Record, Row, read_commands, read_where
@@ -27,7 +27,7 @@ from evenkeel.lake.record.tables import is_in, is_table
 from evenkeel.model.amounts import plural
 from evenkeel.model.past_commands import HARMED
 from evenkeel.report.headline import Result, results, tally
-from evenkeel.status.attention import waits_for_approval
+from evenkeel.status.attention import planned_commands, waits_for_approval
 
 LONGEST = timedelta(days=1)
 """Time after which no cycle checks the outcome of a command any more."""
@@ -92,15 +92,13 @@ def _answers(lake: str, attempt: Attempt) -> list[str]:
 def _answer(row: Row) -> str:
     note = f": {row['note']}" if row["note"] else ""
     if row["by"] == NOBODY:
-        return _ended(f"The question was closed at {time(row['at'])}{note}")
-    return _ended(f"{_SAID.get(row['answer'], row['answer'])} by {row['by']} at {time(row['at'])}{note}")
+        return ended(f"The question was closed at {time(row['at'])}{note}")
+    return ended(f"{_SAID.get(row['answer'], row['answer'])} by {row['by']} at {time(row['at'])}{note}")
 
 
 def _state(attempt: Attempt, outcomes: Sequence[Result], left: int) -> list[str]:
     if not outcomes:
-        return (
-            [f"Nothing was sent: {_ended(attempt.reason)}"] if attempt.status == "withheld" and attempt.reason else []
-        )
+        return [f"Nothing was sent: {ended(attempt.reason)}"] if attempt.status == "withheld" and attempt.reason else []
     known = f"{len(outcomes) - left:,} of {plural(len(outcomes), 'command')}" if left else _all(len(outcomes))
     verb = "has" if len(outcomes) - left == 1 else "have"
     if len(outcomes) > left:
@@ -111,17 +109,12 @@ def _state(attempt: Attempt, outcomes: Sequence[Result], left: int) -> list[str]
     if left and attempt.closed is not None:
         sentences.append("The next cycle looks what became of the rest.")
     if attempt.reason:
-        sentences.append(_ended(attempt.reason[:1].upper() + attempt.reason[1:]))
+        sentences.append(ended(attempt.reason[:1].upper() + attempt.reason[1:]))
     return sentences
 
 
 def _all(number: int) -> str:
     return "The one command" if number == 1 else f"All {number:,} commands"
-
-
-def _ended(text: str) -> str:
-    text = text.strip()
-    return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +134,7 @@ def runs_of(attempt: Attempt) -> tuple[AirflowRun, ...]:
     if kind_of_dag(dag_id) not in (DECIDING_DAG, HISTORY_DAG) or not run_id:
         return ()
     runs = [_run(dag_id, run_id, "decides the cycle")]
-    commands = sum(attempt.planned[name] or 0 for name in ("splits", "unloads")) - (attempt.planned["held"] or 0)
-    if attempt.mode == "approve" and attempt.plan_id and commands > 0:
+    if attempt.mode == "approve" and attempt.plan_id and planned_commands(attempt) > 0:
         approving = dag_id_of(APPROVAL_DAG, lake_in(dag_id))
         runs.append(_run(approving, approval_run_id(run_id, attempt.plan_id), "asks, and carries the plan out"))
     return tuple(runs)

@@ -6,7 +6,7 @@ Without a script the page still has its form and the table of the hottest cells,
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -19,21 +19,22 @@ from evenkeel.explain.rendering import alternative_line, rule_line
 from evenkeel.explain.settings_in_force import settings_changes
 from evenkeel.heat import HeatPicture
 from evenkeel.lake.record import Record
+from evenkeel.report.page import report_link
+from evenkeel.times import utc_seconds
 from evenkeel_page import look
 from evenkeel_page.heat_request import RANGES, HeatRequest, MadePicture, clusters_on_record, heat_request, made_picture
 from evenkeel_page.heat_why import CellAsked, CellWhy, why
 from evenkeel_page.heat_words import METRIC_WORDS, TopCell, left_out_words, top_cells
 from evenkeel_page.lake_choice import dag_shown, first_steps, lake_words, shown_name
 from evenkeel_page.reader import JSON, Answer
-from evenkeel_page.subject_links import broker_link, bundle_link
+from evenkeel_page.rendering import above, renderer
+from evenkeel_page.subject_links import subject_link
 
 _MOST_TOLD = 3
 """So many of the newest changes of settings are told in words above the map; its time axis marks all."""
-Render = Callable[..., str]
-"""Makes a page of a template's name and context."""
 
 
-def heat_page(lake: str, render: Render, cluster: str | None = None, **words: str | None) -> Answer:
+def heat_page(lake: str, cluster: str | None = None, **words: str | None) -> Answer:
     """Return the page: the form, the place of the map, and the hottest cells.
 
     An error that keeps the map from being drawn is shown on it, with the action to take.
@@ -54,7 +55,7 @@ def heat_page(lake: str, render: Render, cluster: str | None = None, **words: st
     asked = asked or heat_request(record, chosen)
     shown = None if picture is None else picture.shown
     changes = [] if shown is None else _settings_changes(record, asked)
-    body = render(
+    body = renderer("heat")(
         "heat.html.j2", clusters=clusters, asked=asked, ranges=RANGES, metrics=METRIC_WORDS,
         problem=look.sentence(problem), advice=not_built() if problem and status == 200 else (),
         notes=[] if shown is None else notes(asked, shown, changes),
@@ -104,12 +105,8 @@ def _moved(asked: HeatRequest, ways: int) -> str:
     except OverflowError:
         return ""
     words = {"cluster": asked.cluster, "metric": asked.metric, "within": asked.within}
-    words |= {"from": _plain(first), "to": _plain(to)}
+    words |= {"from": utc_seconds(first.astimezone(UTC)), "to": utc_seconds(to.astimezone(UTC))}
     return "heat?" + urlencode({name: word for name, word in (words | lake_words(asked.cluster)).items() if word})
-
-
-def _plain(at: datetime) -> str:
-    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def why_link(asked: HeatRequest, cell: TopCell) -> str:
@@ -160,7 +157,7 @@ def _failed(status: int, title: str, text: str, advice: tuple[str, ...] = ()) ->
 
 
 def heat_why(
-    lake: str, render: Render, cluster: str, namespace: str, lower: int, upper: int, first: int, to: int,
+    lake: str, cluster: str, namespace: str, lower: int, upper: int, first: int, to: int,
     last_namespace: str | None = None, at: int | None = None,
 ) -> Answer:  # fmt: skip
     """Return the explanation of a cell; moments in seconds since 1970."""
@@ -175,10 +172,11 @@ def heat_why(
     near = [
         (word, _near(asked, moment)) for word, moment in (("cycle before", cell.before), ("cycle after", cell.after))
     ]
-    body = render(
+    crumbs = [*above(cluster, "../"), ("Heat map", "../heat?" + urlencode({"cluster": cluster})), ("Why", "")]
+    body = renderer("heat", crumbs, "../")(
         "heat_why.html.j2", why=cell, rule_line=rule_line, alternative_line=alternative_line,
         near=[(word, link) for word, link in near if link],
-        report="cycle?" + urlencode({"cluster": cluster, "at": cell.cycle.cycle_at.isoformat()}),
+        report=report_link(cluster, cell.cycle.cycle_at),
         history="cycles?" + urlencode({"cluster": cluster, **lake_words(cluster)}),
         links=[_link(asked, bundle.namespace, bundle.lower, bundle.upper, asked.at) for bundle in cell.bundles],
         stamp=wording.time, **_pages_of(cell),
@@ -193,8 +191,8 @@ def _pages_of(cell: CellWhy) -> dict[str, str]:
     where = cell.moment.where if cell.moment is not None else None
     owner = where.broker if where is not None else None
     return {
-        "bundle_page": bundle_link(cluster, bundle, at) if bundle else "",
-        "owner_page": broker_link(cluster, owner, at) if owner else "",
+        "bundle_page": subject_link("bundle", cluster, bundle, at) if bundle else "",
+        "owner_page": subject_link("broker", cluster, owner, at) if owner else "",
     }
 
 

@@ -78,9 +78,9 @@ def first_steps() -> tuple[str, ...]:
 
 
 @contextmanager
-def showing(lakes: LakeMap, lake: ConfiguredLake, cluster: str) -> Iterator[None]:
-    """While a page of a lake is made inside; `cluster` as `ShownLake` has it."""
-    token = _shown.set(ShownLake(lakes, lake.name, cluster))
+def showing(lake: ShownLake) -> Iterator[None]:
+    """While a page of a lake is made inside."""
+    token = _shown.set(lake)
     try:
         yield
     finally:
@@ -97,11 +97,8 @@ def choosing(job: Job) -> Iterator[None]:
         first = _in_turn(job, job.lakes)[0].name
     except EvenkeelError:  # the page itself reports it
         first = ""
-    token = _shown.set(ShownLake(job.lakes, first))
-    try:
+    with showing(ShownLake(job.lakes, first)):
         yield
-    finally:
-        _shown.reset(token)
 
 
 def lake_links(page: str, up: str) -> Sequence[tuple[str, str, bool]]:
@@ -125,7 +122,7 @@ def from_lakes(job: Job, lakes: LakeMap, make: Callable[[str], Answer]) -> Answe
     first: EvenkeelError | None = None
     for lake in _in_turn(job, lakes):
         try:
-            with showing(lakes, lake, _cluster_of(job.arguments)):
+            with showing(ShownLake(lakes, lake.name, _cluster_of(job.arguments))):
                 return make(lake.path)
         except (NoSuchCycle, NoSuchReplay, NoLake) as error:
             first = first or error

@@ -23,30 +23,7 @@ import evenkeel
 HERE = Path(__file__).resolve().parent
 TEMPLATES = HERE / "templates"
 REPORT_TEMPLATES = Path(evenkeel.__file__).resolve().parent / "report" / "templates"
-_FILES = {
-    "page.css": (REPORT_TEMPLATES / "page.css", "text/css; charset=utf-8"),
-    "desk.css": (HERE / "static" / "desk.css", "text/css; charset=utf-8"),
-    "lakes.css": (HERE / "static" / "lakes.css", "text/css; charset=utf-8"),
-    "what_if.css": (HERE / "static" / "what_if.css", "text/css; charset=utf-8"),
-    "desk.js": (HERE / "static" / "desk.js", "text/javascript; charset=utf-8"),
-    "heat.css": (HERE / "static" / "heat.css", "text/css; charset=utf-8"),
-    "subject.css": (HERE / "static" / "subject.css", "text/css; charset=utf-8"),
-    **{
-        name: (HERE / "static" / name, "text/javascript; charset=utf-8")
-        for name in (
-            "airflow_said.js",
-            "approval.js",
-            "cycle_progress.js",
-            "cycle_tasks.js",
-            "heat.js",
-            "heat_colours.js",
-            "heat_drawing.js",
-            "heat_picture.js",
-            "heat_table.js",
-            "what_if.js",
-        )
-    },
-}
+_KINDS = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
     "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
@@ -69,6 +46,7 @@ LAKE_IS_GONE = (
     "`evenkeel_lake` names its place.",
     "If the lake is to begin here, wait for the next run of `rebalance`.",
 )
+AGAIN = ("Load this page again.", "If it happens again, Airflow's API server has the reason in its log.")
 PAGES = (
     ("./", "Clusters", "clusters"),
     ("heat", "Heat map", "heat"),
@@ -93,9 +71,9 @@ class LookFile:
 def files() -> dict[str, LookFile]:
     """The files that pages load, by name."""
     files_by_name = {}
-    for name, (path, kind) in _FILES.items():
+    for path in (REPORT_TEMPLATES / "page.css", *(HERE / "static").iterdir()):
         content = path.read_bytes()
-        files_by_name[name] = LookFile(content, kind, hashlib.sha256(content).hexdigest()[:16])
+        files_by_name[path.name] = LookFile(content, _KINDS[path.suffix], hashlib.sha256(content).hexdigest()[:16])
     return files_by_name
 
 

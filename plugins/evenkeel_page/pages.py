@@ -11,21 +11,18 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache, partial
-from typing import Any
 from urllib.parse import quote, urlencode
-
-from jinja2 import ChoiceLoader, Environment, FileSystemLoader
 
 from evenkeel.airflow.dag_names import APPROVAL_DAG, APPROVING, approval_run_id, dag_id_of, lake_in
 from evenkeel.errors import BadInput, BadNote, EvenkeelError, LogError, NoLake, NoSuchCycle, NoSuchReplay
 from evenkeel.explain.settings_in_force import KeyInForce, read_settings_in_force
-from evenkeel.explain.wording import age, shortened, time, visible
+from evenkeel.explain.wording import time
 from evenkeel.lake.record import Attempt, Record, Row, clusters_of, find_cycles, newest_cycles, read_rows
 from evenkeel.lake.record.recent_rows import Recent
 from evenkeel.lake.record.tables import OpenTables, all_of, text
 from evenkeel.object_store import S3Connection, resolve_connections_by
 from evenkeel.report import build_model, gather
-from evenkeel.report.page import LISTED, MOST_LISTED, environment, render_listing, render_notice, report_link
+from evenkeel.report.page import LISTED, MOST_LISTED, render_listing, report_link
 from evenkeel.report.plan_cost import PlanCost, read_plan_cost
 from evenkeel.settings.lakes import LakeMap
 from evenkeel.status import LakeStatus, read_status
@@ -38,10 +35,11 @@ from evenkeel.verify.prove import prove_cycle
 from evenkeel.verify.runs import read_runs
 from evenkeel_page import heat_pages, look, subject_pages, what_if_pages
 from evenkeel_page.cycle_progress import CycleProgress, cycle_progress, runs_of
-from evenkeel_page.lake_choice import choosing, first_steps, from_lakes, lake_links, lake_words, shown_name
+from evenkeel_page.lake_choice import choosing, first_steps, from_lakes, lake_words
 from evenkeel_page.reader import Answer, Job
 from evenkeel_page.reader_process import limit_threads
-from evenkeel_page.subject_links import LinkedCycle, linked_name, linked_prose, linking
+from evenkeel_page.rendering import above, cycles_of, environment, notice, renderer, short
+from evenkeel_page.subject_links import LinkedCycle, linking
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +50,6 @@ LAKE_S = 15.0
 """Time after which the first page leaves a lake out: half of a page's time limit."""
 _LATEST_RUNS, _MOST_HEADS = 10, 50
 _OF_RUNS = ["cluster", *LISTED, "dag_id", "run_id"]
-_NAME = 60
 _UP = {"heat_why": "../", "what_if_run": "../", "what_if_new": "../", "what_if_started": "../"}
 """Page -> the way up to the desk's own addresses, for pages below them."""
 
@@ -70,7 +67,7 @@ def answer(job: Job) -> Answer:
 
 
 def _answer(job: Job) -> Answer:
-    notice = partial(_notice, up=_UP.get(job.page, ""), over=_OVER_A_LAKE.get(job.page, ""))
+    empty = partial(notice, up=_UP.get(job.page, ""), over=_OVER_A_LAKE.get(job.page, ""))
     try:
         if job.store is not None:
             connection = S3Connection.of_words(job.store)
@@ -81,53 +78,18 @@ def _answer(job: Job) -> Answer:
                 return make(job.lake)
             return clusters_of_lakes(job.lakes) if job.page == "clusters" else from_lakes(job, job.lakes, make)
     except NoLake as error:
-        return Answer(200, notice("No cycles yet", str(error), first_steps()), missing=str(error))
+        return Answer(200, empty("No cycles yet", str(error), first_steps()), missing=str(error))
     except NoSuchCycle as error:
-        return Answer(404, notice("No such cycle", str(error)))
+        return Answer(404, empty("No such cycle", str(error)))
     except NoSuchReplay as error:
-        return Answer(404, notice("No such replay", str(error), ("The list of those on record is under *What if*.",)))
+        return Answer(404, empty("No such replay", str(error), ("The list of those on record is under *What if*.",)))
     except BadInput as error:
-        return Answer(400, notice("That cannot be read", str(error)))
+        return Answer(400, empty("That cannot be read", str(error)))
     except EvenkeelError as error:
-        return Answer(500, notice("The lake cannot be read", str(error)))
+        return Answer(500, empty("The lake cannot be read", str(error)))
     except Exception:
         log.exception("Evenkeel's desk: the page %s failed", job.page)
-        advice = ("Load this page again.", "If it happens again, Airflow's API server has the reason in its log.")
-        return Answer(500, notice("Something went wrong", "This page could not be made.", advice))
-
-
-@lru_cache(maxsize=1)
-def _environment() -> Environment:
-    """The report's templates and ours: one look, one way to write names and figures."""
-    ours = environment()
-    loader = ChoiceLoader([FileSystemLoader(look.TEMPLATES), *([ours.loader] if ours.loader else [])])
-    jinja = ours.overlay(loader=loader)
-    jinja.filters = {**jinja.filters, "age": age, "name": linked_name, "linked_prose": linked_prose}
-    return jinja
-
-
-def _renderer(
-    here: str = "", crumbs: Sequence[tuple[str, str]] = (), up: str = "", over: str | None = None
-) -> Callable[..., str]:
-    """Return the function that makes a page of a template's name and context, inside the desk's layout.
-
-    `up` as in `look.layout_context`; `over`: the page on which another of several lakes is chosen, if that is not
-    `here`.
-    """
-
-    def render(name: str, **context: Any) -> str:
-        layout = {
-            **look.layout_context(here, crumbs, up),
-            "lakes": lake_links(here if over is None else over, up),
-            "lake_name": shown_name(),
-        }
-        return _environment().get_template(name).render(**layout, **context)
-
-    return render
-
-
-def _notice(title: str, sentence: str, advice: Sequence[str] = (), up: str = "", over: str = "") -> str:
-    return render_notice(title, look.sentence(sentence), advice, renderer=_renderer(up=up, over=over))
+        return Answer(500, empty("Something went wrong", "This page could not be made.", look.AGAIN))
 
 
 def clusters(lake: str) -> Answer:
@@ -148,11 +110,14 @@ def clusters_of_lakes(lakes: LakeMap) -> Answer:
 
 
 def _clusters_page(status: LakeStatus | LakesStatus, lines: Sequence[tuple[str, ClusterStatus]]) -> Answer:
-    shown = [(line, _report_of(line), _cycles_of(line.cluster), _course_words(line), lake) for lake, line in lines]
+    shown = [
+        (line, report_link(line.cluster, line.cycle_at), cycles_of(line.cluster), _course_words(line), lake)
+        for lake, line in lines
+    ]
     several = status if isinstance(status, LakesStatus) else None
     return Answer(
         200,
-        _renderer("clusters")(
+        renderer("clusters")(
             "clusters.html.j2", status=status, lines=shown, moods=_moods(status.clusters), width=SPARK_WIDTH,
             height=SPARK_HEIGHT, stretches=lambda course: stretches(course, SPARK_WIDTH, SPARK_HEIGHT), several=several,
         ),
@@ -175,14 +140,6 @@ def _recent(lake: str) -> Recent:
     return Recent(lake) if _lakes_reader().is_under_way(lake) else _at_hand(lake)
 
 
-def _report_of(line: ClusterStatus) -> str:
-    return "cycle?" + urlencode({"cluster": line.cluster, "at": line.cycle_at.isoformat()})
-
-
-def _cycles_of(cluster: str) -> str:
-    return "cycles?" + urlencode({"cluster": cluster})
-
-
 def _moods(lines: Sequence[ClusterStatus]) -> dict[str, int]:
     return {mood: sum(line.mood == mood for line in lines) for mood in ("bad", "warn", "note", "calm")}
 
@@ -198,7 +155,7 @@ def _course_words(line: ClusterStatus) -> str:
 def cycles(lake: str, cluster: str | None = None, before: str | None = None) -> Answer:
     """Return the newest recorded cycles, or the newest `before` a moment; each page links to older cycles."""
     until = None if before is None else time_given(before, "before").first
-    crumbs = [("Clusters", "./"), *([] if cluster is None else [(_shown(cluster), "")])]
+    crumbs = [("Clusters", "./"), *([] if cluster is None else [(short(cluster), "")])]
     try:
         listed = newest_cycles(_recent(lake), MOST_LISTED, before=until, columns=LISTED, cluster=cluster)
     except NoSuchCycle as error:
@@ -210,7 +167,7 @@ def cycles(lake: str, cluster: str | None = None, before: str | None = None) -> 
         200,
         render_listing(
             listed.cycles, lake=lake, title=title, has_older=listed.has_older, continued=until is not None,
-            cluster=cluster, renderer=_renderer("cycles", crumbs if cluster else ()), more=lake_words(cluster),
+            cluster=cluster, renderer=renderer("cycles", crumbs if cluster else ()), more=lake_words(cluster),
         ),
     )  # fmt: skip
 
@@ -230,9 +187,9 @@ def cycle(lake: str, cluster: str, at: str, answers_as: str = "") -> Answer:
 def cycle_commands(lake: str, cluster: str, at: str) -> Answer:
     """Return the commands of one cluster's cycle with their outcomes, for the open page of the cycle."""
     (shown,) = find_cycles(lake, cluster=cluster, cycle=at, option="the cycle")
-    crumbs = [*_above(cluster), (time(shown.cycle_at), report_link(shown)), ("Commands", "")]
+    crumbs = [*above(cluster), (time(shown.cycle_at), report_link(cluster, shown.cycle_at)), ("Commands", "")]
     progress = cycle_progress(lake, shown, datetime.now(UTC))
-    render = _renderer("cycles", crumbs)
+    render = renderer("cycles", crumbs)
     with linking(LinkedCycle(cluster, shown.cycle_at, progress.brokers)):
         return Answer(200, render("cycle_commands.html.j2", cluster=cluster, at=shown.cycle_at, progress=progress))
 
@@ -281,24 +238,15 @@ def _dry_report(lake: str, cluster: str, at: str, attempt_id: str, newest_attemp
 
 def _report_page(lake: str, attempt: Attempt, question: Question | None) -> str:
     cluster, at = attempt.cluster, attempt.cycle_at
-    crumbs = [*_above(cluster), (time(at), "")]
+    crumbs = [*above(cluster), (time(at), "")]
     progress: CycleProgress = cycle_progress(lake, attempt, datetime.now(UTC))
-    model = build_model(gather(lake, cluster=cluster, cycle=at.isoformat()))
-    render = _renderer("cycles", crumbs)
+    model = build_model(lake, gather(lake, cluster=cluster, cycle=at.isoformat()))
+    render = renderer("cycles", crumbs)
     brokers = progress.brokers.union(line.broker for chapter in model.chapters for line in chapter.brokers)
     with linking(LinkedCycle(cluster, at, brokers)):
         return render(
             "cycle.html.j2", model=model, question=question, progress=progress, runs=runs_of(attempt), cluster=cluster
         )  # fmt: skip
-
-
-def _above(cluster: str) -> list[tuple[str, str]]:
-    """Return the pages above those of a cluster's cycles."""
-    return [("Clusters", "./"), (_shown(cluster), _cycles_of(cluster))]
-
-
-def _shown(name: str) -> str:
-    return shortened(visible(name), _NAME)
 
 
 def run(lake: str, dag_id: str, run_id: str, handed_on: Collection[tuple[str, datetime]]) -> Answer:
@@ -307,12 +255,12 @@ def run(lake: str, dag_id: str, run_id: str, handed_on: Collection[tuple[str, da
     if not attempts:
         sentence = f"The run {run_id} of {dag_id} has put no cycle on record yet."
         advice = ("`publish` does so, as its last act, also for a cycle that was skipped or failed.",)
-        return Answer(404, _notice("Nothing on record yet", sentence, advice))
+        return Answer(404, notice("Nothing on record yet", sentence, advice))
     if len(attempts) == 1:
-        return Answer(303, location=report_link(attempts[0]))
-    crumbs = [("Clusters", "./"), (_shown(f"Run {run_id}"), "")]
+        return Answer(303, location=report_link(attempts[0].cluster, attempts[0].cycle_at))
+    crumbs = [("Clusters", "./"), (short(f"Run {run_id}"), "")]
     return Answer(
-        200, render_listing(attempts, lake=lake, title=f"Cycles of run {run_id}", renderer=_renderer("cycles", crumbs))
+        200, render_listing(attempts, lake=lake, title=f"Cycles of run {run_id}", renderer=renderer("cycles", crumbs))
     )
 
 
@@ -342,8 +290,8 @@ def settings(lake: str, cluster: str | None = None, show: str = "changed") -> An
         )
         for name, (word, _) in SHOWN_SETTINGS.items()
     ]
-    crumbs = () if cluster is None else (("Settings", "settings"), (_shown(cluster), ""))
-    render = _renderer("settings", crumbs)
+    crumbs = () if cluster is None else (("Settings", "settings"), (short(cluster), ""))
+    render = renderer("settings", crumbs)
     return Answer(
         200, render("settings.html.j2", found=in_force, chosen=chosen, views=views, show=show, cluster=cluster)
     )
@@ -368,7 +316,7 @@ def proof(lake: str) -> Answer:
         overview, missing = None, str(error)
     return Answer(
         200,
-        _renderer("proof")(
+        renderer("proof")(
             "proof.html.j2", log=overview, missing=look.sentence(missing), clusters=names, heads=heads, runs=runs,
             lake=lake, now=datetime.now(UTC),
         ),
@@ -386,66 +334,15 @@ def proof_file(lake: str, cluster: str, at: str, decision: str | None = None, ta
     try:
         proved = prove_cycle(lake, cluster, at, subject=decision, table=table)
     except LogError as error:
-        return Answer(404, _notice("No proof", str(error), ("`evenkeel log begin` starts a log of a lake.",)))
+        return Answer(404, notice("No proof", str(error), ("`evenkeel log begin` starts a log of a lake.",)))
     moment = proved.manifest["cycle_at"].strftime("%Y-%m-%dT%H-%M-%S")
     name = _NOT_IN_A_FILE_NAME.sub("_", f"{cluster[:80]}-{moment}")
     return Answer(200, proved.proof.data.decode(), file=f"{name}.tlog-proof")
 
 
-def heat(lake: str, **words: str | None) -> Answer:
-    """The heat map, and the table of its hottest cells."""
-    return heat_pages.heat_page(lake, _renderer("heat"), **words)
-
-
-def heat_why(lake: str, cluster: str, **cell: Any) -> Answer:
-    """Return the explanation of a cell of the heat map."""
-    above = "../heat?" + urlencode({"cluster": cluster})
-    crumbs = [("Clusters", "../"), (_shown(cluster), f"../{_cycles_of(cluster)}"), ("Heat map", above), ("Why", "")]
-    return heat_pages.heat_why(lake, _renderer("heat", crumbs, "../"), cluster, **cell)
-
-
-def bundle(lake: str, cluster: str, name: str, **words: str | None) -> Answer:
-    """A bundle, or the one that a topic lay in."""
-    return subject_pages.bundle(lake, _subject_renderer(cluster, name), cluster, name, **words)
-
-
-def broker(lake: str, cluster: str, name: str, **words: str | None) -> Answer:
-    """A broker."""
-    return subject_pages.broker(lake, _subject_renderer(cluster, name), cluster, name, **words)
-
-
-def _subject_renderer(cluster: str, name: str) -> Callable[..., str]:
-    return _renderer("clusters", [*_above(cluster), (_shown(name), "")])
-
-
-def what_if(lake: str, cluster: str | None, under_way: Sequence[dict[str, Any]], may_start: bool = False) -> Answer:
-    """Return the page of recorded replays and simulations."""
-    crumbs = () if cluster is None else (("What if", "what-if"), (_shown(cluster), ""))
-    return what_if_pages.list_page(lake, partial(_renderer("what-if", crumbs), may_start=may_start), cluster, under_way)
-
-
-def _below_what_if(name: str, *, may_start: bool = True) -> Callable[..., str]:
-    return partial(_renderer("what-if", [("What if", "../what-if"), (name, "")], "../"), may_start=may_start)
-
-
-def what_if_run(lake: str, ids: Sequence[str], may_start: bool = False) -> Answer:
-    """Replays side by side."""
-    return what_if_pages.comparison_page(lake, _below_what_if("Comparison", may_start=may_start), ids)
-
-
-def what_if_new(lake: str, fields: dict[str, list[str]]) -> Answer:
-    """The form that starts a replay or simulation."""
-    return what_if_pages.form_page(lake, _below_what_if("Start one"), fields)
-
-
-def what_if_started(lake: str, run_id: str, run: dict[str, Any] | None, may_start: bool = False) -> Answer:
-    """Return the state of a run of `replay`."""
-    return what_if_pages.started_page(_below_what_if("Run", may_start=may_start), run_id, run)
-
-
 def ahead(lake: str) -> Answer:
     """The newest cycle's page, made for no one: with it, and with all templates, whatever is loaded once is loaded."""
-    jinja = _environment()
+    jinja = environment()
     for name in jinja.list_templates(extensions=("j2",)):
         jinja.get_template(name)
     newest = newest_cycles(_recent(lake), 1, columns=LISTED).cycles
@@ -462,15 +359,15 @@ _PAGES: dict[str, Callable[..., Answer]] = {
     "cycle": cycle,
     "cycle_commands": cycle_commands,
     "run": run,
-    "heat": heat,
+    "heat": heat_pages.heat_page,
     "heat_picture": heat_pages.heat_picture,
-    "heat_why": heat_why,
-    "bundle": bundle,
-    "broker": broker,
-    "what_if": what_if,
-    "what_if_run": what_if_run,
-    "what_if_new": what_if_new,
-    "what_if_started": what_if_started,
+    "heat_why": heat_pages.heat_why,
+    "bundle": subject_pages.bundle,
+    "broker": subject_pages.broker,
+    "what_if": what_if_pages.list_page,
+    "what_if_run": what_if_pages.comparison_page,
+    "what_if_new": what_if_pages.form_page,
+    "what_if_started": what_if_pages.started_page,
     "settings": settings,
     "proof": proof,
     "proof_file": proof_file,

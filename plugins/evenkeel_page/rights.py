@@ -1,10 +1,12 @@
-"""Rights of the desk's routes, in terms of every Airflow auth manager: methods on DAGs.
+"""Rights of the desk's routes, in terms of every Airflow auth manager: methods on DAGs; and the audit of acts.
 
 Airflow's `is_authorized_custom_view()` is never used: the simple auth manager returns True for every logged-in user.
 """
 
 from __future__ import annotations
 
+import json
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -66,3 +68,28 @@ def demand_own_page(request: Request) -> None:
     origin = urlsplit(request.headers.get("origin", ""))
     if not origin.netloc or origin.netloc != request.headers.get("host"):
         raise HTTPException(403, "A request that acts must come from a page of this site, or carry a token.")
+
+
+# The audit line of an act: user, route and content, in Airflow's audit log and in the API server's log. It is written
+# before the act. If the line cannot be written, the act does not happen.
+
+audit_log = logging.getLogger("evenkeel_page.audit")
+_LONGEST = 4_000
+
+
+def note_act(request: Request) -> None:
+    """A dependency of FastAPI's, after the right of the route: writes the line of this request."""
+    user = request.state.evenkeel_user
+    words = {"query": dict(request.query_params), "path": dict(request.path_params)}
+    write_line(str(user.get_name()), f"{request.method} {request.scope['route'].path}", words)
+
+
+def write_line(user: str, route: str, words: dict[str, Any]) -> None:
+    """Write one line: JSON, so that no name can make a second line."""
+    text = json.dumps({"user": user, "route": route, "what": words}, sort_keys=True, default=str)[:_LONGEST]
+    audit_log.warning("evenkeel audit %s", text)
+    from airflow.models.log import Log
+    from airflow.utils.session import create_session
+
+    with create_session() as session:
+        session.add(Log(event=f"evenkeel {route}"[:60], owner=user, owner_display_name=user, extra=text))

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
-from fastapi import HTTPException, Query, Request
+from fastapi import Depends, HTTPException, Query, Request
 from fastapi.responses import RedirectResponse, Response
 
 from evenkeel.errors import EvenkeelError, NoLake
@@ -117,25 +117,25 @@ def show_run(request: Request, dag_id: str, run_id: str) -> Response:
 _From = Annotated[str | None, Query(alias="from")]
 
 
-def show_heat(
-    request: Request, cluster: str | None = None, metric: str | None = None, last: str | None = None,
-    first: _From = None, to: str | None = None, within: str | None = None,
-) -> Response:  # fmt: skip
+def _heat_words(
+    cluster: str | None = None, metric: str | None = None, last: str | None = None, first: _From = None,
+    to: str | None = None, within: str | None = None,
+) -> dict[str, str]:  # fmt: skip
+    words = {"cluster": cluster, "metric": metric, "last": last, "first": first, "to": to, "within": within}
+    return {name: word for name, word in words.items() if word}
+
+
+_HeatWords = Annotated[dict[str, str], Depends(_heat_words)]
+
+
+def show_heat(request: Request, words: _HeatWords) -> Response:
     """The heat of a cluster's bundles over time: a map for its script, and a table of the hottest cells."""
-    return _read(request, "heat", **_heat_words(cluster, metric, last, first, to, within))
+    return _read(request, "heat", **words)
 
 
-def show_heat_picture(
-    request: Request, cluster: str | None = None, metric: str | None = None, last: str | None = None,
-    first: _From = None, to: str | None = None, within: str | None = None,
-) -> Response:  # fmt: skip
+def show_heat_picture(request: Request, words: _HeatWords) -> Response:
     """The picture behind the heat map, as JSON."""
-    return _read(request, "heat_picture", **_heat_words(cluster, metric, last, first, to, within))
-
-
-def _heat_words(*words: str | None) -> dict[str, str | None]:
-    names = ("cluster", "metric", "last", "first", "to", "within")
-    return {name: word for name, word in zip(names, words, strict=True) if word}
+    return _read(request, "heat_picture", **words)
 
 
 def show_heat_why(
@@ -149,30 +149,29 @@ def show_heat_why(
     )  # fmt: skip
 
 
-def show_bundle(
-    request: Request, cluster: str, name: str, at: str | None = None, first: _From = None, to: str | None = None,
-    last: str | None = None,
-) -> Response:  # fmt: skip
+def _subject_words(
+    cluster: str, name: str, at: str | None = None, first: _From = None, to: str | None = None, last: str | None = None
+) -> dict[str, str]:
+    words = {"at": at, "first": first, "to": to, "last": last}
+    return {"cluster": cluster, "name": name} | {key: word for key, word in words.items() if word}
+
+
+_SubjectWords = Annotated[dict[str, str], Depends(_subject_words)]
+
+
+def show_bundle(request: Request, words: _SubjectWords) -> Response:
     """Show a bundle, or the one of a topic: its state with reasons at a moment, its course, inputs and dependents."""
-    return _read(request, "bundle", **_subject_words(cluster, name, at, first, to, last))
+    return _read(request, "bundle", **words)
 
 
-def show_broker(
-    request: Request, cluster: str, name: str, at: str | None = None, first: _From = None, to: str | None = None,
-    last: str | None = None,
-) -> Response:  # fmt: skip
+def show_broker(request: Request, words: _SubjectWords) -> Response:
     """A broker: as a bundle, with the bundles that it owned."""
-    return _read(request, "broker", **_subject_words(cluster, name, at, first, to, last))
-
-
-def _subject_words(*words: str | None) -> dict[str, str | None]:
-    names = ("cluster", "name", "at", "first", "to", "last")
-    return {name: word for name, word in zip(names, words, strict=True) if word or name in ("cluster", "name")}
+    return _read(request, "broker", **words)
 
 
 def show_what_if(request: Request, cluster: str | None = None) -> Response:
     """Show the recorded replays and simulations, and those under way."""
-    under_way = [run.words() for run in airflow_side.replays_under_way()]
+    under_way = [asdict(run) for run in airflow_side.replays_under_way()]
     may_start = bool(WHAT_IF.holder(request))
     return _read(request, "what_if", cluster=cluster or None, under_way=under_way, may_start=may_start)
 
@@ -191,7 +190,7 @@ def show_what_if_new(request: Request) -> Response:
 def show_what_if_started(request: Request, run_id: str) -> Response:
     """Show the state of a run of `replay`, and its result once it has ended."""
     run = airflow_side.replay_run(run_id)
-    words, may_start = None if run is None else run.words(), bool(WHAT_IF.holder(request))
+    words, may_start = None if run is None else asdict(run), bool(WHAT_IF.holder(request))
     return _read(request, "what_if_started", run_id=run_id, run=words, may_start=may_start)
 
 

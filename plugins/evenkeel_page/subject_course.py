@@ -12,8 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from evenkeel.explain.cycles import outbox_about
 from evenkeel.explain.settings_in_force import settings_changes
 from evenkeel.explain.subject import Subject
+from evenkeel.heat.recorded_rows import BOUNCE, COMMAND, HELD, MOVE, SPLIT, way
 from evenkeel.heat.tables import HeatTables, mark_blocks
 from evenkeel.lake.outbox import SENT, harmed, with_outcomes
 from evenkeel.lake.record import Attempt, Record, Row
@@ -36,10 +38,7 @@ BROKER_FIGURES = (
     *RATES,
     *("cpu_percent", "memory_percent", "direct_memory_percent", "bandwidth_in_percent", "bandwidth_out_percent"),
 )
-MOVE, SPLIT, HELD, BOUNCE, HARM, OWNER, CAME, LEFT, SETTINGS = (
-    *("move", "split", "held", "bounce", "harm", "owner"),
-    *("came", "left", "settings"),
-)
+HARM, OWNER, CAME, LEFT, SETTINGS = "harm", "owner", "came", "left", "settings"
 KINDS_OF = {
     "bundle": (MOVE, OWNER, BOUNCE, SPLIT, HELD, HARM, SETTINGS),
     "broker": (CAME, LEFT, BOUNCE, SPLIT, HELD, HARM, SETTINGS),
@@ -48,10 +47,6 @@ KINDS_OF = {
 _MANIFEST = (
     *("cluster", "cycle_at", "sequence", "row_kind", "attempt_id", "attempt", "kind", "mode", "plan_id"),
     *("status", "reason", "writes"),
-)
-_COMMAND = (
-    *("cluster", "command_id", "plan_id", "cycle_at", "step", "kind", "bundle", "from_broker", "destination", "mode"),
-    "topic",
 )
 _GUARD = ("subject", "subject_kind", "position", "kind", "rule", "broker", "destination", "cycle_at", "write_id")
 _LIMIT_RULES = ("below_threshold", "above_threshold", "sole_bundle")
@@ -207,15 +202,8 @@ def _silent(attempt: Attempt) -> str:
 
 def _asked(record: Record, subject: Subject, cluster: str, first: datetime, last: datetime) -> list[SubjectEvent]:
     """Return commands about the subject with their last outcome, their harm, and a broker's bounces."""
-    named = is_in("bundle", [subject.name])
-    if subject.kind == "broker":
-        named = is_in("from_broker", [subject.name]) | is_in("destination", [subject.name])
-    commands = record.outbox("commands", cluster, first, last, _COMMAND, named)
-    if not commands:
-        return []
-    ids = is_in("command_id", sorted({row["command_id"] for row in commands}))
-    columns = ("command_id", "outcome", "seen_at", "detail")
-    seen = record.outbox("outcomes", cluster, first, last, columns, ids)
+    columns = COMMAND, ("command_id", "outcome", "seen_at", "detail")
+    commands, seen = outbox_about(record, (cluster, first, last), subject, [subject.name], columns)
     known = with_outcomes(commands, seen)
     events = [_command_event(subject, row) for row in known]
     for row in harmed(known, seen):
@@ -223,7 +211,7 @@ def _asked(record: Record, subject: Subject, cluster: str, first: datetime, last
     if subject.kind == "broker":
         sent = [row for row in known if row["kind"] == "unload" and row["outcome"] in SENT]
         for row in bounces(sent):
-            words = f"{_way(row)}, which it left within the hour before"
+            words = f"{way(row['from_broker'], row['destination'])}, which it left within the hour before"
             events.append(SubjectEvent(row["cycle_at"], BOUNCE, words, row["bundle"]))
     return events
 
@@ -233,19 +221,10 @@ def _command_event(subject: Subject, row: Mapping[str, Any]) -> SubjectEvent:
     kind = SPLIT if row["kind"] == SPLIT else MOVE
     if subject.kind == "broker" and kind == MOVE:
         kind = LEFT if row["from_broker"] == subject.name else CAME
-    text = SPLIT if kind == SPLIT else f"{_topic(row)}{_way(row)}"
+    topic = f"topic {row['topic']} " if row.get("topic") else ""
+    text = SPLIT if kind == SPLIT else f"{topic}{way(row['from_broker'], row['destination'])}"
     came_of_it = "in a dry run" if is_dry else str(row["outcome"] or "not seen yet").replace("_", " ")
     return SubjectEvent(row["cycle_at"], kind, f"{text}, {came_of_it}", row["bundle"], is_dry)
-
-
-def _topic(row: Mapping[str, Any]) -> str:
-    topic = row.get("topic")
-    return f"topic {topic} " if topic else ""
-
-
-def _way(row: Mapping[str, Any]) -> str:
-    source = row.get("from_broker") or row.get("broker")
-    return f"{source or 'nobody'} → {row['destination'] or 'where Pulsar chooses'}"
 
 
 def _held(record: Record, subject: Subject, cluster: str, first: datetime, last: datetime) -> list[SubjectEvent]:
@@ -266,7 +245,7 @@ def _held(record: Record, subject: Subject, cluster: str, first: datetime, last:
 
 
 def _held_event(row: Mapping[str, Any]) -> SubjectEvent:
-    text = SPLIT if row["kind"] == SPLIT else _way(row)
+    text = SPLIT if row["kind"] == SPLIT else way(row["broker"], row["destination"])
     return SubjectEvent(row["cycle_at"], HELD, f"{text}, held by {row['rule']}", row["subject"])
 
 

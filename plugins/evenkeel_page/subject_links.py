@@ -20,22 +20,13 @@ _BUNDLE = re.compile(r".+/0x[0-9a-f]{8}_0x[0-9a-f]{8}")
 _LONGEST = 90
 
 
-def bundle_link(cluster: str, name: str, at: datetime | None = None, **more: str) -> str:
-    """The address of a bundle's page, of the cycle in force at a moment; of the newest without one."""
-    return _link("bundle", cluster, name, at, more)
-
-
-def broker_link(cluster: str, name: str, at: datetime | None = None, **more: str) -> str:
-    """The address of a broker's page; `at` as in `bundle_link`."""
-    return _link("broker", cluster, name, at, more)
-
-
 def is_bundle_name(name: str) -> bool:
     """Return True if a name is written as a bundle's is."""
     return _BUNDLE.fullmatch(name) is not None
 
 
-def _link(page: str, cluster: str, name: str, at: datetime | None, more: Mapping[str, str]) -> str:
+def subject_link(page: str, cluster: str, name: str, at: datetime | None = None, **more: str) -> str:
+    """The address of the page of a `bundle` or a `broker`, of the cycle in force at a moment; of the newest without."""
     words = {"cluster": cluster, "name": name, "at": "" if at is None else stamp(at), **more}
     return page_link(page, {**words, **lake_words(cluster)})
 
@@ -79,9 +70,9 @@ def linked_name(text: object, most: int = _LONGEST) -> Markup:
     if cycle is None:
         return name_html(text, most)
     if name in cycle.brokers:
-        return anchor(broker_link(cycle.cluster, name, cycle.at), name, most)
+        return anchor(subject_link("broker", cycle.cluster, name, cycle.at), name, most)
     if is_bundle_name(name):
-        return anchor(bundle_link(cycle.cluster, name, cycle.at), name, most)
+        return anchor(subject_link("bundle", cycle.cluster, name, cycle.at), name, most)
     return name_html(text, most)
 
 
@@ -93,4 +84,4 @@ def anchor(address: str, name: str, most: int = _LONGEST) -> Markup:
 
 def linked_prose(text: object, cluster: str, most: int) -> Markup:
     """A sentence as `prose_html` writes it, its bundles as links to their newest state."""
-    return prose_html(text, most, lambda name: anchor(bundle_link(cluster, name), name))
+    return prose_html(text, most, lambda name: anchor(subject_link("bundle", cluster, name), name))

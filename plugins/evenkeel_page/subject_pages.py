@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
-from urllib.parse import urlencode
 
 from evenkeel.errors import NoLake
 from evenkeel.explain import Moment, Times, wording
@@ -16,9 +15,11 @@ from evenkeel.explain.rendering import alternative_line, rule_line
 from evenkeel.explain.subject import Subject, parse_subject
 from evenkeel.lake.record import Attempt, Record, Row, clusters_of
 from evenkeel.lake.record.known_files import LAST_MOMENT
+from evenkeel.report.page import report_link
 from evenkeel_page.heat_request import RANGES
 from evenkeel_page.heat_words import exact
 from evenkeel_page.reader import Answer
+from evenkeel_page.rendering import above, renderer, short
 from evenkeel_page.subject_charts import course_picture, owner_classes
 from evenkeel_page.subject_course import KINDS_OF, SubjectCourse, SubjectEvent, owned_bundles, read_course
 from evenkeel_page.subject_facts import (
@@ -34,40 +35,40 @@ from evenkeel_page.subject_facts import (
     row_of,
     table_of,
 )
-from evenkeel_page.subject_links import LinkedCycle, anchor, bundle_link, is_bundle_name, linking, page_link, stamp
+from evenkeel_page.subject_links import LinkedCycle, anchor, is_bundle_name, linking, page_link, stamp, subject_link
 from evenkeel_page.subject_request import COURSE_RANGES, SubjectRequest, subject_request
 
 MOST_BUNDLES, MOST_EVENTS = 20, 60
 _TICK = timedelta(microseconds=1)
-Render = Callable[..., str]
 
 
-def bundle(
-    lake: str, render: Render, cluster: str, name: str, at: str | None = None, first: str | None = None,
-    to: str | None = None, last: str | None = None,
-) -> Answer:  # fmt: skip
-    """The page of a bundle, or of the one that a topic lay in; a broker's and a command's name lead to their pages."""
+def bundle(lake: str, cluster: str, name: str, **words: str | None) -> Answer:
+    """The page of a bundle, or of the one that a topic lay in; a broker's and a command's name lead to their pages.
+
+    `words`: at, first, to and last of the address.
+    """
     record = _record(lake, cluster)
     subject = parse_subject(name)
     if subject.kind == "broker":
-        words = {"cluster": cluster, "name": subject.name, "at": at, "from": first, "to": to, "last": last}
-        return Answer(303, location=page_link("broker", words))
+        return _elsewhere("broker", cluster, subject.name, words)
     if subject.kind == "command":
         cycle = find(record, subject, cluster, Times())
-        return Answer(303, location=bundle_link(cluster, str(cycle.bundle), cycle.attempt.cycle_at))
-    return _page(record, render, subject_request(record, cluster, subject, at, first, to, last))
+        return Answer(303, location=subject_link("bundle", cluster, str(cycle.bundle), cycle.attempt.cycle_at))
+    return _page(record, name, subject_request(record, cluster, subject, **words))
 
 
-def broker(
-    lake: str, render: Render, cluster: str, name: str, at: str | None = None, first: str | None = None,
-    to: str | None = None, last: str | None = None,
-) -> Answer:  # fmt: skip
-    """Return the page of a broker, by any recorded name; a bundle's name leads to its own page."""
+def broker(lake: str, cluster: str, name: str, **words: str | None) -> Answer:
+    """Return the page of a broker, by any recorded name; a bundle's name leads to its own page. `words` as there."""
     record = _record(lake, cluster)
     if is_bundle_name(name):
-        words = {"cluster": cluster, "name": name, "at": at, "from": first, "to": to, "last": last}
-        return Answer(303, location=page_link("bundle", words))
-    return _page(record, render, subject_request(record, cluster, Subject("broker", name), at, first, to, last))
+        return _elsewhere("bundle", cluster, name, words)
+    return _page(record, name, subject_request(record, cluster, Subject("broker", name), **words))
+
+
+def _elsewhere(page: str, cluster: str, name: str, words: Mapping[str, str | None]) -> Answer:
+    """Return the redirect to the page of the other kind of subject, with the same words."""
+    given = {"at": words.get("at"), "from": words.get("first"), "to": words.get("to"), "last": words.get("last")}
+    return Answer(303, location=page_link(page, {"cluster": cluster, "name": name, **given}))
 
 
 def _record(lake: str, cluster: str) -> Record:
@@ -78,7 +79,7 @@ def _record(lake: str, cluster: str) -> Record:
     return record
 
 
-def _page(record: Record, render: Render, asked: SubjectRequest) -> Answer:
+def _page(record: Record, name: str, asked: SubjectRequest) -> Answer:
     attempt, given = _in_force(record, asked), asked.subject
     if given.kind == "topic":
         cycle = find(record, given, asked.cluster, asked.when)
@@ -101,6 +102,7 @@ def _page(record: Record, render: Render, asked: SubjectRequest) -> Answer:
     }  # fmt: skip
     brokers = _brokers_named(moment, row) | {*owner_classes(course)} if course else _brokers_named(moment, row)
     with linking(LinkedCycle(asked.cluster, attempt.cycle_at, brokers)):
+        render = renderer("clusters", [*above(asked.cluster), (short(name), "")])
         body = render("subject.html.j2", **context, **_drawn(course, attempt), **_words(asked, attempt))
     is_unknown = is_unknown and row is None and not (course and (course.there or course.events))
     return Answer(400 if asked.problem else 404 if is_unknown else 200, body)
@@ -137,7 +139,7 @@ def _words(asked: SubjectRequest, attempt: Attempt) -> dict[str, Any]:
     return {
         "kinds": KINDS_OF[asked.subject.kind], "table": table_of(asked.subject), "exact": exact,
         "ranges": {name: RANGES[name][0] for name in COURSE_RANGES}, "beside": asked.beside(),
-        "heat": _heat_link(asked), "report": "cycle?" + urlencode({"cluster": cluster, "at": at.isoformat()}),
+        "heat": _heat_link(asked), "report": report_link(cluster, at),
         "rule_line": rule_line, "alternative_line": alternative_line, "stamp": wording.time, "moment_text": stamp,
         "bundle_anchor": lambda name: anchor(asked.link(Subject("bundle", name), at), name, 70),
         "at_link": lambda moment: asked.link(asked.subject, moment),

@@ -12,7 +12,7 @@ from evenkeel.lake.record import Record
 from evenkeel.times import Given, time_given
 from evenkeel_page.heat_request import asked_range
 from evenkeel_page.look import sentence
-from evenkeel_page.subject_links import broker_link, bundle_link, stamp
+from evenkeel_page.subject_links import stamp, subject_link
 
 COURSE_RANGES = ("1h", "6h", "24h", "3d", "7d", "30d")
 """Of the heat map's words for ranges those that a course may be as long as."""
@@ -52,7 +52,7 @@ class SubjectRequest:
 
     def link(self, subject: Subject, at: datetime | None) -> str:
         """The address of a bundle or a broker at a moment, with the same range."""
-        return address_of(self.cluster, subject, at, self.range_words())
+        return subject_link(subject.kind, self.cluster, subject.name, at, **self.range_words())
 
     def beside(self) -> list[tuple[str, str]]:
         """Words and addresses of the ranges half a length before and after this one."""
@@ -62,17 +62,19 @@ class SubjectRequest:
                 words = {"from": stamp(self.first + way * step), "to": stamp(self.last + way * step)}
             except OverflowError:
                 continue
-            ranges.append((word, address_of(self.cluster, self.subject, None, words)))
+            ranges.append((word, subject_link(self.subject.kind, self.cluster, self.subject.name, **words)))
         return ranges
 
 
-def address_of(cluster: str, subject: Subject, at: datetime | None, words: dict[str, str]) -> str:
-    """The address of a bundle's or a broker's page."""
-    return (broker_link if subject.kind == "broker" else bundle_link)(cluster, subject.name, at, **words)
-
-
 def subject_request(
-    record: Record, cluster: str, subject: Subject, at: str | None, first: str | None, to: str | None, last: str | None
+    record: Record,
+    cluster: str,
+    subject: Subject,
+    *,
+    at: str | None = None,
+    first: str | None = None,
+    to: str | None = None,
+    last: str | None = None,
 ) -> SubjectRequest:
     """Return the request, for a cluster on record; BadInput for an unreadable moment.
 

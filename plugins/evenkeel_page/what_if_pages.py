@@ -30,11 +30,11 @@ from evenkeel.settings.keys.balancing import SHEDDERS_OF
 from evenkeel_page import look
 from evenkeel_page.lake_choice import lake_words
 from evenkeel_page.reader import Answer
+from evenkeel_page.rendering import renderer, short
 from evenkeel_page.subject_links import page_link
 from evenkeel_page.what_if_chart import MOST_LINES, Chart, chart
 from evenkeel_page.what_if_form import FIELDS, params_of
 
-Render = Callable[..., str]
 MOST_LISTED = 200
 MOST_COMPARED = 6
 _API = f"../../api/v2/dags/{REPLAY_DAG}/dagRuns"
@@ -44,20 +44,29 @@ _PLACEMENTS = tuple(name for name in PLACEMENTS_OF["modular"] if name not in SHE
 """AvgShedder is a placement strategy and a shedder; it is listed among the shedders."""
 
 
-def list_page(lake: str, render: Render, cluster: str | None, under_way: Sequence[Mapping[str, Any]]) -> Answer:
+def list_page(
+    lake: str, cluster: str | None, under_way: Sequence[Mapping[str, Any]], may_start: bool = False
+) -> Answer:
     """Return the page of recorded replays, the newest first, and of the runs under way."""
     replays = list_replays(lake, cluster)
     if cluster is not None and not replays:
         raise NoSuchReplay(f"no replay of cluster {cluster[:80]!r} is on record in {lake}")
+    crumbs = () if cluster is None else (("What if", "what-if"), (short(cluster), ""))
     return Answer(
         200,
-        render(
-            "what_if.html.j2", replays=replays[:MOST_LISTED], older=max(0, len(replays) - MOST_LISTED), cluster=cluster,
+        renderer("what-if", crumbs)(
+            "what_if.html.j2", may_start=may_start, replays=replays[:MOST_LISTED],
+            older=max(0, len(replays) - MOST_LISTED), cluster=cluster,
             clusters=sorted({replay.cluster for replay in replays}), under_way=under_way, most=MOST_COMPARED,
             started=_started,
             new=page_link("what-if/new", lake_words() if cluster is None else {"cluster": cluster}),
         ),
     )  # fmt: skip
+
+
+def _below(name: str) -> Callable[..., str]:
+    """Return the renderer of a page below the list."""
+    return renderer("what-if", [("What if", "../what-if"), (name, "")], "../")
 
 
 def _started(run_id: str) -> str:
@@ -86,7 +95,7 @@ class VariantLine:
         return f"{self.mark} {self.variant}" if self.mark else self.variant
 
 
-def comparison_page(lake: str, render: Render, ids: Sequence[str]) -> Answer:
+def comparison_page(lake: str, ids: Sequence[str], may_start: bool = False) -> Answer:
     """The variants of replays of one cluster: figures, course, and settings to copy."""
     if not ids:
         raise BadInput("no replay is named: choose one or more from the list")
@@ -99,8 +108,8 @@ def comparison_page(lake: str, render: Render, ids: Sequence[str]) -> Answer:
     settings = [(_mark(replays, replay), line) for replay in replays for line in lines_of(lake, replay)]
     return Answer(
         200,
-        render(
-            "what_if_run.html.j2", replays=[(_mark(replays, shown), shown) for shown in replays],
+        _below("Comparison")(
+            "what_if_run.html.j2", may_start=may_start, replays=[(_mark(replays, shown), shown) for shown in replays],
             lines=lines, drawn=drawn,
             tables=_tables(lines), courses=courses, settings=settings,
             charts=_charts(courses, drawn, _changes(lake, replays, courses)),
@@ -180,7 +189,7 @@ class ReadyRun:
         return json.dumps({"dag_run_id": self.run_id, "logical_date": None, "conf": json.loads(self.conf)})
 
 
-def form_page(lake: str, render: Render, fields: Mapping[str, Sequence[str]]) -> Answer:
+def form_page(lake: str, fields: Mapping[str, Sequence[str]]) -> Answer:
     """Return the form; with `check` in its fields, their faults, or the run that they request."""
     record = Record(lake)
     clusters = record.clusters()
@@ -197,8 +206,9 @@ def form_page(lake: str, render: Render, fields: Mapping[str, Sequence[str]]) ->
             ready = _ready(params, check_params(lake, params))
         except (BadInput, SettingsError, NoSuchCycle, LakeError) as error:
             problem = str(error)
-    body = render(
-        "what_if_new.html.j2", clusters=clusters, chosen=chosen, given=given, problem=look.sentence(problem),
+    body = _below("Start one")(
+        "what_if_new.html.j2", may_start=True, clusters=clusters, chosen=chosen, given=given,
+        problem=look.sentence(problem),
         ready=ready, manager=manager, span=span, shedders=SHEDDERS_OF, placements=_PLACEMENTS, planner=PLANNER,
         scenarios=MEANINGS, numbers=NUMBERS, simulate=SIMULATE, api=_API, airflow=_AIRFLOW,
     )  # fmt: skip
@@ -230,11 +240,10 @@ _STATES = {
 }
 
 
-def started_page(render: Render, run_id: str, run: Mapping[str, Any] | None) -> Answer:
+def started_page(lake: str, run_id: str, run: Mapping[str, Any] | None, may_start: bool = False) -> Answer:
     """Return the state of a run; after its end, the browser is redirected to the result."""
     if run is None:
-        text = f"Airflow has no run {run_id[:200]!r} of the DAG {REPLAY_DAG}."
-        raise NoSuchReplay(text)
+        raise NoSuchReplay(f"Airflow has no run {run_id[:200]!r} of the DAG {REPLAY_DAG}.")
     if run["state"] == "success" and run["replay_id"]:
         return Answer(303, location="run?" + urlencode({"id": run["replay_id"]}))
     address = quote(run_id, safe="")
@@ -243,8 +252,8 @@ def started_page(render: Render, run_id: str, run: Mapping[str, Any] | None) -> 
         state = f"It waits: the DAG {REPLAY_DAG} is paused in Airflow. Unpause it there, and the run starts."
     return Answer(
         200,
-        render(
-            "what_if_started.html.j2", run=run, said=state, api=f"{_API}/{address}",
+        _below("Run")(
+            "what_if_started.html.j2", may_start=may_start, run=run, said=state, api=f"{_API}/{address}",
             link=f"{_AIRFLOW}/runs/{address}", log=f"{_AIRFLOW}/runs/{address}/tasks/{REPLAYING}", airflow=_AIRFLOW,
             is_over=run["state"] in ("failed", "success"),
         ),

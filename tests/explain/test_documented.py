@@ -23,7 +23,7 @@ COMMANDS = [
 
 def as_given(command: str, lake: Path) -> list[str]:
     made = inputs(lake, WHOLE, when=times("2026-03-01T03:13", None, None, None))
-    words = {"LAKE": str(lake), "WRITE_ID": made.writes[0].write_id, "SNAPSHOT": str(made.snapshot)}
+    words = {"LAKE": str(lake), "WRITE_ID": made.writes[0]["write_id"], "SNAPSHOT": str(made.snapshot)}
     return [words.get(word, word) for word in shlex.split(command)[1:]]
 
 

@@ -136,8 +136,8 @@ def test_a_snapshot_of_a_skipped_cycle_says_so(lake: Path) -> None:
 def test_a_write_is_followed_to_who_read_it(chain: Path) -> None:
     whole = inputs(chain, WHOLE, when=times("2026-05-04T10:02", None, None, None))
     (read,) = whole.reads
-    found = of_write(chain, read.write_id)
-    assert found.name == f"{read.write_id} (bundle_load)"
+    found = of_write(chain, read["write_id"])
+    assert found.name == f"{read['write_id']} (bundle_load)"
     assert [cycle.cycle_at for cycle in found.direct] == [at(1)]
     assert [one.cycle_at for one in found.handed_on] == [at(2), at(3)]
 
@@ -166,12 +166,12 @@ def test_a_broker_of_two_clusters_asks_for_one(lake: Path) -> None:
 def test_a_decision_leads_to_writes_snapshot_settings_and_the_state_before(chain: Path) -> None:
     found = inputs(chain, WHOLE, when=times("2026-05-04T10:03", None, None, None))
     assert (found.snapshot, found.plan_id) == ("/landing/prod/3.json.gz", "p3")
-    assert [(one.table, one.layer) for one in found.writes] == [
+    assert [(one["table"], one["layer"]) for one in found.writes] == [
         ("bundle_load", "derived"),
         ("broker_load", "derived"),
         ("unload_decisions", "decided"),
     ]
-    assert [one.table for one in found.reads] == ["bundle_load"]
+    assert [one["table"] for one in found.reads] == ["bundle_load"]
     assert [(link.cycle_at, link.snapshot) for link in found.chain] == [
         (at(minute), f"/landing/prod/{minute}.json.gz") for minute in (2, 1, 0)
     ]

@@ -1,5 +1,5 @@
 from evenkeel.explain import wording
-from evenkeel.explain.candidates import candidates_of, scored_by, strategy_of
+from evenkeel.explain.explanation import candidates_of, scored_by, strategy_of
 from evenkeel.lake.record import Row
 from evenkeel.model.amounts import quantity
 

@@ -39,7 +39,7 @@ def test_what_is_held_back_is_listed_with_the_plan_and_is_no_command(spark: Any,
     assert len(held) == bound.planned["held"] == bound.planned["splits"] + bound.planned["unloads"] - 1 > 0
     assert {row["rule"] for row in held if row["kind"] == "split"} == {"splits_per_cycle"}
     assert all(row["sentence"].endswith("1 split in one cycle is the most, and it is used up.") for row in held)
-    (chapter,) = build_model(gather(new_lake)).chapters
+    (chapter,) = build_model(new_lake, gather(new_lake)).chapters
     assert chapter.headline.text.endswith(f"split 1 bundle; {len(held)} commands were held back.")
     found = explain(new_lake, held[0]["subject"])
     (guard,) = [reason for reason in found.reasons if reason.step == "guard"]

@@ -15,8 +15,8 @@ from evenkeel import pipeline
 from evenkeel.cycle import frames
 from evenkeel.explain import Times, explain
 from evenkeel.explain.rendering import as_text as explained
+from evenkeel.explain.trace import as_text as traced
 from evenkeel.explain.trace import inputs
-from evenkeel.explain.trace.answer import as_text as traced
 from evenkeel.handover import Handover
 from evenkeel.ingest import chunks
 from evenkeel.ingest.open_run import CycleRequest, open_cycles
@@ -154,13 +154,13 @@ def test_what_the_planner_says_is_explained_traced_and_shown(beside: Beside) -> 
     assert any("evenkeelPlanner = shadow" in note for note in found.notes)
     assert "What Evenkeel's planner says" in explained(found)
     rests = inputs(beside.shadow, bundle["subject"])
-    assert bundle["sentence"] in [one.sentence for one in rests.planner]
+    assert bundle["sentence"] in [one["sentence"] for one in rests.planner]
     assert "Evenkeel's planner" in traced(rests)
 
     broker = next(row for row in targets if row["subject_kind"] == "broker")
     of_broker = explain(beside.shadow, broker["subject"])
     assert broker["sentence"] in [one.sentence for one in of_broker.reasons if one.step == "planner"]
-    model = build_model(gather(beside.shadow, cycle=newest.cycle_at.isoformat()))
+    model = build_model(beside.shadow, gather(beside.shadow, cycle=newest.cycle_at.isoformat()))
     (chapter,) = model.chapters
     assert chapter.planner is not None
     assert chapter.planner.only_looks_on
@@ -169,7 +169,7 @@ def test_what_the_planner_says_is_explained_traced_and_shown(beside: Beside) -> 
     assert len(chapter.planner.brokers) == sum(row["subject_kind"] == "broker" for row in targets)
     assert "shadow: nothing of it is asked" in render(model)
 
-    (plain,) = build_model(gather(beside.off)).chapters
+    (plain,) = build_model(beside.off, gather(beside.off)).chapters
     assert plain.planner is None
     assert not [one for one in explain(beside.off, bundle["subject"]).reasons if one.step == "planner"]
     assert inputs(beside.off, bundle["subject"]).planner == ()
@@ -275,7 +275,7 @@ def test_on_the_planner_unloads_by_its_targets(spark: Any, acting: Path) -> None
             assert explained(shown)
     assert len(read_attempts(acting)) == 2
     assert moved > 0
-    model = build_model(gather(acting))
+    model = build_model(acting, gather(acting))
     (chapter,) = model.chapters
     assert chapter.planner is not None
     assert not chapter.planner.only_looks_on
@@ -320,7 +320,8 @@ def demand_splits(spark: Any, recording: Path, new_lake: Path, moments: list[str
     found = explain(new_lake, row["subject"], when=Times(time_given(attempt.cycle_at.isoformat(), "at")))
     assert row["sentence"] in [one.sentence for one in found.reasons if one.step == "split"]
     assert "is split into" in explained(found)
-    assert "for Evenkeel&#39;s planner" in render(build_model(gather(new_lake, cycle=attempt.cycle_at.isoformat())))
+    gathered = gather(new_lake, cycle=attempt.cycle_at.isoformat())
+    assert "for Evenkeel&#39;s planner" in render(build_model(new_lake, gathered))
     demand_sound(spark, new_lake)
 
 

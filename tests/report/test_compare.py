@@ -44,9 +44,7 @@ def test_a_round_holds_its_figures_and_its_moves_in_time_order() -> None:
 
     assert first.at == FIRST
     assert first.shedder == "ThresholdShedder"
-    assert first.overloads == (
-        Overload(A, 36.423222351074216, 24.622142028808593, 10.0, 0.1693161675857143, 2.320231956576279),
-    )
+    assert first.overloads == (Overload(A, 36.423222351074216, 24.622142028808593),)
     assert first.moves == (LoggedMove(HOT, A, B),)
     assert (second.at, second.overloads, second.moves) == (SECOND, (), (LoggedMove(NEXT, A, C),))
 

@@ -56,7 +56,7 @@ def tables(*guards: Row) -> dict[str, list[Row]]:
 
 def report(folder: Path, *guards: Row, **manifest: Any) -> tuple[Chapter, str]:
     SmallLake(folder).add("lab", AT, tables(*guards), **manifest)
-    model = build_model(gather(folder))
+    model = build_model(folder, gather(folder))
     page = render(model)
     Reader(page)  # fails on a page that is not well-formed
     return model.chapters[0], page
@@ -67,8 +67,10 @@ def test_the_headline_counts_what_goes_and_what_is_held_back(tmp_path: Path) -> 
     assert shown.headline.text == (
         f"Evenkeel would unload 1 bundle from {A} and split 1 bundle; 1 command was held back."
     )
-    assert {unload.bundle: unload.is_held for unload in shown.decisions.unloads} == {HOT: False, NEXT: True}
-    assert [(one.kind, one.subject, one.sentence) for one in shown.decisions.held] == [("unload", NEXT, USED_UP)]
+    assert {unload["subject"]: unload["is_held"] for unload in shown.decisions.unloads} == {HOT: False, NEXT: True}
+    assert [(one["kind"], one["subject"], one["sentence"]) for one in shown.decisions.held] == [
+        ("unload", NEXT, USED_UP)
+    ]
     assert "unload held back: unloads per cycle" in page
     assert 'Limit: <span class="n">evenkeelMaxUnloadsPerCycle</span>' in page
 
@@ -88,7 +90,7 @@ def test_a_cluster_of_which_nothing_is_asked_says_why_first(tmp_path: Path) -> N
     shown, page = report(tmp_path, *stopped)
     assert shown.headline.text == "Evenkeel would leave this cluster as it is: 3 commands were held back."
     assert shown.headline.effect == PAUSED
-    assert [one.subject for one in shown.decisions.held] == [LARGE, HOT, NEXT]
+    assert [one["subject"] for one in shown.decisions.held] == [LARGE, HOT, NEXT]
     assert "<strong>Nothing is asked.</strong>" in page
 
 
@@ -97,7 +99,7 @@ def test_a_held_command_alone_gives_its_own_reason(tmp_path: Path) -> None:
     only["split_decisions"] = []
     only["unload_decisions"] = only["unload_decisions"][2:]
     SmallLake(tmp_path).add("lab", AT, only)
-    (shown,) = build_model(gather(tmp_path)).chapters
+    (shown,) = build_model(tmp_path, gather(tmp_path)).chapters
     assert shown.headline.text == "Evenkeel would leave this cluster as it is: 1 command was held back."
     assert shown.headline.effect == USED_UP
 
@@ -106,7 +108,7 @@ def test_what_was_let_through_in_spite_of_a_rule_is_told_and_counts_as_done(tmp_
     said = f"{NEXT} would be unloaded from {A} to {B} and is let through: the gain is large enough."
     shown, page = report(tmp_path, guard(NEXT, "unload", said, outcome="allowed", rule="returns"))
     assert shown.headline.text == f"Evenkeel would unload 2 bundles from {A} and split 1 bundle."
-    assert [one.rule for one in shown.decisions.excepted] == ["returns"]
+    assert [one["rule"] for one in shown.decisions.excepted] == ["returns"]
     assert "unload let through: returns" in page
 
 

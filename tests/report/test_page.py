@@ -11,7 +11,7 @@ from evenkeel.errors import NoLake
 from evenkeel.lake.record import newest_cycles, read_cycles
 from evenkeel.report import build_model, build_report, gather, render
 from evenkeel.report.charts import labels
-from evenkeel.report.page import LISTED, name_html, prose_html, render_listing, render_notice
+from evenkeel.report.page import LISTED, name_html, prose_html, render_listing, render_template
 from tests.lakes.plausible import (
     ACTING,
     HOT,
@@ -35,12 +35,12 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def page(lake: Path) -> str:
-    return render(build_model(gather(lake)))
+    return render(build_model(lake, gather(lake)))
 
 
 @pytest.fixture(scope="module")
 def odd_page(odd_lake: Path) -> str:
-    return render(build_model(gather(odd_lake)))
+    return render(build_model(odd_lake, gather(odd_lake)))
 
 
 def test_the_page_is_one_file_without_script_style_attributes_or_anything_loaded(page: str) -> None:
@@ -81,7 +81,7 @@ def test_the_page_says_what_would_be_done_and_shows_the_charts_in_two_widths(pag
 
 def test_charts_are_vega_lite(lake: Path) -> None:
     with checked_charts():
-        render(build_model(gather(lake)))
+        render(build_model(lake, gather(lake)))
 
 
 def test_every_colour_in_a_chart_is_one_of_the_pages_own(page: str) -> None:
@@ -145,7 +145,7 @@ def test_no_lake_leaves_no_file_behind(tmp_path: Path) -> None:
 
 
 def test_the_same_lake_gives_the_same_page(lake: Path, page: str) -> None:
-    assert render(build_model(gather(lake))) == page
+    assert render(build_model(lake, gather(lake))) == page
 
 
 def test_the_list_names_every_cycle_newest_first_with_a_link_to_its_report(lake: Path) -> None:
@@ -190,7 +190,8 @@ def test_an_odd_cluster_name_survives_its_link(odd_lake: Path) -> None:
 
 
 def test_a_notice_says_why_and_what_to_do() -> None:
-    text = Reader(render_notice("No cycles yet", "Nothing is <b>there</b>.", ("Run `make demo`.",))).text
+    words = {"title": "No cycles yet", "text": "Nothing is <b>there</b>.", "advice": ("Run `make demo`.",)}
+    text = Reader(render_template("notice.html.j2", **words)).text
     assert "Nothing is <b>there</b>." in text
     assert "Run make demo." in text
 
@@ -207,7 +208,7 @@ def test_a_large_cluster_shows_what_changes_and_folds_the_rest(tmp_path: Path) -
         ],
     }
     SmallLake(tmp_path).add("lab", moment("2026-11-21T08:00:00"), tables, unloads=1)
-    page = render(build_model(gather(tmp_path)))
+    page = render(build_model(tmp_path, gather(tmp_path)))
     table = page[page.index('aria-label="Load per broker, cluster 1"') :]
 
     order = re.findall(r"broker-\d\d:8080", table[: table.index("16 more brokers")])
@@ -217,7 +218,7 @@ def test_a_large_cluster_shows_what_changes_and_folds_the_rest(tmp_path: Path) -
 
 
 def test_each_decision_that_acts_unfolds_why(lake: Path) -> None:
-    page = render(build_model(gather(lake, cluster="lab", cycle="2026-11-21T08:30")))
+    page = render(build_model(lake, gather(lake, cluster="lab", cycle="2026-11-21T08:30")))
     assert page.count("<summary>Why this broker gives</summary>") == 1
     assert page.count("<summary>Why it goes there</summary>") == 2
     assert page.count("<summary>Why it leaves</summary>") == 2

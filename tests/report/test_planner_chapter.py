@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evenkeel.lake.record import Row
+from evenkeel.report.chapters import MOST_STEPS, PlannerChapter, planner_chapter
 from evenkeel.report.page import environment
-from evenkeel.report.planner_chapter import MOST_STEPS, PlannerChapter, planner_chapter
 
 SHADOW = [{"key": "evenkeelPlanner", "value": '"shadow"'}]
 ODD = "acme/<b>/0x00000000_0x40000000"
@@ -56,10 +56,10 @@ def test_steps_come_in_their_order_due_ones_apart_from_those_for_later() -> None
     ]  # fmt: skip
     found = chapter({"settings": SHADOW, "planner_targets": rows})
     assert found.only_looks_on
-    assert [(one.outcome, one.source) for one in found.due] == [("placed", None), ("unload", "b1:8080")]
+    assert [(one["outcome"], one["broker"]) for one in found.due] == [("placed", None), ("unload", "b1:8080")]
     assert (len(found.planned), found.planned_count, found.looked_at) == (MOST_STEPS, MOST_STEPS + 2, 1)
-    assert found.planned[0].bundle.startswith("acme/ns/0x00000003")
-    assert [one.broker for one in found.brokers] == ["b1:8080", "b0:8080"]
+    assert found.planned[0]["subject"].startswith("acme/ns/0x00000003")
+    assert [one["subject"] for one in found.brokers] == ["b1:8080", "b0:8080"]
     assert found.figures == (("Evenly used", "50.0 %"), ("Moves at least", "3"))
     assert (found.target, found.basis) == ("About lab.", "traffic for 2 brokers")
     page = page_of(found)
@@ -71,7 +71,7 @@ def test_steps_come_in_their_order_due_ones_apart_from_those_for_later() -> None
 def test_bundles_to_be_split_first_are_named_with_the_reason_and_not_counted_among_the_others() -> None:
     rows = [target(ODD, rule="split_first", needs_split=True), target("acme/ns/x", needs_split=False)]
     found = chapter({"settings": SHADOW, "planner_targets": rows})
-    assert [(one.subject, one.rule) for one in found.split_first] == [(ODD, "split_first")]
+    assert [(one["subject"], one["rule"]) for one in found.split_first] == [(ODD, "split_first")]
     assert found.looked_at == 1
     page = page_of(found)
     assert "To be split first" in page

@@ -52,7 +52,7 @@ def test_the_last_word_on_each_command_is_shown_in_the_order_of_the_plan(tmp_pat
     made = lake(tmp_path, [seen(1, "unknown", 3), seen(2, "overridden", 4, odd)])
     stamp = {"cluster": "lab", "cycle_at": AT, "cycle_date": AT.date(), "write_id": "a later cycle's"}
     made.append("outcomes", [{**seen(1, "done", 400, f"the bundle is on {C}"), **stamp}])
-    model = build_model(gather(tmp_path))
+    model = build_model(tmp_path, gather(tmp_path))
     shown = model.chapters[0]
     assert [(one.bundle, one.outcome, one.mood) for one in shown.results] == [
         (HOT, "done", "good"),
@@ -67,14 +67,14 @@ def test_the_last_word_on_each_command_is_shown_in_the_order_of_the_plan(tmp_pat
 
 def test_a_command_of_which_nothing_is_known_says_that_the_next_cycle_looks(tmp_path: Path) -> None:
     lake(tmp_path, [seen(1, "refused", 3, "Pulsar said: no")])
-    found = build_model(gather(tmp_path)).chapters[0].results
+    found = build_model(tmp_path, gather(tmp_path)).chapters[0].results
     assert [(one.outcome, one.mood) for one in found] == [("refused", "bad"), ("open", "warn")]
     assert "the next cycle looks" in found[1].detail
 
 
 def test_a_dry_run_has_no_results(tmp_path: Path) -> None:
     lake(tmp_path, [seen(1, "dry_run", 0)], mode="dry_run")
-    model = build_model(gather(tmp_path))
+    model = build_model(tmp_path, gather(tmp_path))
     assert model.chapters[0].results == ()
     assert "What came of it" not in render(model)
 
@@ -86,7 +86,7 @@ def test_harm_is_shown_before_all_else_whichever_cycle_saw_it(
     stamp = {"cluster": "lab", "cycle_at": AT, "cycle_date": AT.date(), "write_id": "a later cycle's"}
     gone = f"0 of 8 producers are connected, says {ODD}"
     made.append("outcomes", [{**seen(2, "harmed", 240, gone), **stamp}])
-    model = build_model(gather(tmp_path))
+    model = build_model(tmp_path, gather(tmp_path))
     shown = model.chapters[0]
     assert shown.harm == (
         f"The unload of {NEXT} from {A} to {C}, decided at 2026-11-21 08:00:00 UTC, did harm, seen at "
@@ -110,6 +110,6 @@ def test_harm_is_shown_before_all_else_whichever_cycle_saw_it(
 
 def test_where_no_harm_was_seen_none_is_spoken_of(tmp_path: Path) -> None:
     lake(tmp_path, [seen(1, "done", 3)])
-    model = build_model(gather(tmp_path))
+    model = build_model(tmp_path, gather(tmp_path))
     assert model.chapters[0].harm == ()
     assert "Harm was done" not in render(model)

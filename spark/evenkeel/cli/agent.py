@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from evenkeel.cli import options
-from evenkeel.cli.options import engine_home
-from evenkeel.cli.output import log_to_stderr
+from evenkeel.cli.output import add_command, log_to_stderr
 from evenkeel.errors import SettingsError
 from evenkeel.steering.agent.setup import AgentSettings
 from evenkeel.steering.outcome import LONGEST_REQUEST_S
@@ -32,12 +31,7 @@ exit codes: 0 ended by SIGTERM, Ctrl-C or because there was nothing left to do; 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """The options of `agent`."""
-    parser = commands.add_parser(
-        "agent",
-        help="carry out commands from a queue beside a cluster, and report back",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = add_command(commands, "agent", "carry out commands from a queue beside a cluster, and report back", EPILOG)
     parser.add_argument("--cluster", metavar="NAME", required=True, help="the cluster whose commands it carries out")
     parser.add_argument("--queue", metavar="URL", required=True, help="the FIFO queue that brings the commands")
     parser.add_argument("--reports", metavar="URL", required=True, help="the FIFO queue that takes the reports")
@@ -98,7 +92,7 @@ def run(given: argparse.Namespace) -> int:
     from evenkeel.steering.agent.setup import QueueClock
 
     log_to_stderr("evenkeel.steering.agent")
-    source = _source(given) if given.config else None
+    source = options.configured_source(given.config, given.cluster) if given.config else None
     settings = _settings(given, source)
     clock = QueueClock()
     with AdminClient(_connection(given, source)) as client:
@@ -139,14 +133,7 @@ def _own_ledger(cluster: str) -> Path:
     """Return the ledger in a folder that only its own user may read, whichever process creates it first."""
     from evenkeel.spark.home import Home
 
-    return Home.of(engine_home()).folder / "agent" / f"{quote(cluster, safe='')}.db"
-
-
-def _source(given: argparse.Namespace) -> ClusterSource:
-    from evenkeel.sources.configuration import choose, read_configuration
-
-    (source,) = choose(read_configuration(given.config), [given.cluster])
-    return source
+    return Home.of(options.engine_home()).folder / "agent" / f"{quote(cluster, safe='')}.db"
 
 
 def _connection(given: argparse.Namespace, source: ClusterSource | None) -> AdminConnection:

@@ -106,7 +106,6 @@ _MISSING_SHOWN = 20
 
 def run_export(given: argparse.Namespace) -> int:
     """Write the export and report what is in it."""
-    from evenkeel.model.amounts import plural, size
     from evenkeel.verify.export import export
 
     since, until = bounds_given(given.since, given.until)

@@ -11,10 +11,11 @@ from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.cli import options
-from evenkeel.cli.output import add_json, as_line
+from evenkeel.cli.output import add_command, add_json, as_line
 from evenkeel.ending import until_signalled
 from evenkeel.errors import LandingError, SettingsError, Unreachable
 from evenkeel.model.amounts import plural
+from evenkeel.times import utc_seconds
 
 if TYPE_CHECKING:
     from evenkeel.pulsar.admin import AdminClient, AdminConnection
@@ -33,12 +34,7 @@ A broker that does not answer is part of the snapshot and no failure."""
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """The options of `collect`."""
-    parser = commands.add_parser(
-        "collect",
-        help="record snapshots of a running cluster",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = add_command(commands, "collect", "record snapshots of a running cluster", EPILOG)
     options.add_brokers(parser)
     parser.add_argument(
         "--cluster",
@@ -83,7 +79,7 @@ def run(given: argparse.Namespace) -> int:
         given.to,
         cluster=cluster,
         spool=given.spool,
-        say=lambda text: print(f"{_now()}  {text}", file=sys.stderr, flush=True),
+        say=lambda text: print(f"{utc_seconds(datetime.now(UTC))}  {text}", file=sys.stderr, flush=True),
         limits=limits,
     )
     ended = Event()
@@ -151,7 +147,7 @@ class _CollectRun:
             if self._count == 1:
                 raise
             self._missed += 1
-            print(f"{label} {_now()}  not taken: {error}", file=sys.stderr, flush=True)
+            print(f"{label} {utc_seconds(datetime.now(UTC))}  not taken: {error}", file=sys.stderr, flush=True)
             if self._missed == self._count:
                 raise type(error)(f"none of {self._missed} snapshots could be taken; the last one: {error}") from None
             return
@@ -226,7 +222,3 @@ def _count(given: argparse.Namespace) -> int | float:
     if given.count is None:
         return 1 if given.every is None else math.inf
     return int(given.count)
-
-
-def _now() -> str:
-    return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"

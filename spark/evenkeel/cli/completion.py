@@ -11,6 +11,7 @@ import shlex
 from collections.abc import Iterator, MutableMapping
 
 from evenkeel.cli.lakes import address_of
+from evenkeel.cli.output import add_command
 from evenkeel.settings.lakes import configured_lakes
 
 _ASKED, _LINE, _POINT = "_ARGCOMPLETE", "COMP_LINE", "COMP_POINT"
@@ -21,12 +22,7 @@ For each new one:    put that line into ~/.bashrc or ~/.zshrc"""
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """The options of `completion`."""
-    parser = commands.add_parser(
-        "completion",
-        help="print what bash or zsh needs to complete this command",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = add_command(commands, "completion", "print what bash or zsh needs to complete this command", EPILOG)
     parser.add_argument("shell", choices=("bash", "zsh"))
     parser.set_defaults(run=run)
 

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.cli.lakes import known_record
-from evenkeel.cli.options import add_on_record, check_folder, said_by
+from evenkeel.cli.options import add_on_record, check_folder, configured_source, said_by
 from evenkeel.cli.output import add_json, busy_with, print_result
 from evenkeel.errors import BadInput, SettingsError
 from evenkeel.lake.controls import (
@@ -115,9 +115,7 @@ def say(lake: str, table: str, row: dict[str, Any], **same: Sequence[str]) -> di
 
 
 def _queues(configuration: str, cluster: str) -> QueueSource:
-    from evenkeel.sources.configuration import choose, read_configuration
-
-    (source,) = choose(read_configuration(configuration), [cluster])
+    source = configured_source(configuration, cluster)
     if source.queues is None:
         raise BadInput(f"{configuration} names no `queue` for {cluster}: leave out --config, or name it there")
     return source.queues
@@ -225,9 +223,8 @@ def _record(given: argparse.Namespace, kind: str, values: Values) -> None:
 def _client(given: argparse.Namespace) -> AdminClient:
     from evenkeel.pulsar.admin.connection import from_environment
     from evenkeel.sources.collecting import connection_of
-    from evenkeel.sources.configuration import choose, read_configuration
 
-    (source,) = choose(read_configuration(given.config), [given.cluster])
+    source = configured_source(given.config, given.cluster)
     if source.live is None:
         raise SettingsError(
             f"{given.config} names no `admin` for {given.cluster}: its brokers cannot be reached from this machine"

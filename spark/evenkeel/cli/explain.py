@@ -5,81 +5,72 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TypeVar
 
 from evenkeel.cli.lakes import ALL, LAKE_UNREAD, add_lake_option, each_of, first_with, lakes_chosen, say_unread
+from evenkeel.cli.output import busy_with
 from evenkeel.errors import BadInput, EvenkeelError, NoLake, NoSuchCycle
 from evenkeel.times import IN_UTC
 
-if TYPE_CHECKING:
-    from evenkeel.settings.lakes import LakeMap
-
 _Found = TypeVar("_Found")
-
-_READING = "reading the record"
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """The options of `explain` and of `trace`."""
     parser = commands.add_parser("explain", help="say why something was decided, and what would have changed it")
     parser.add_argument("subject", metavar="SUBJECT", help="a bundle, a topic, a broker (host:port) or a command id")
-    add_lake(parser)
+    _add_place(parser)
     parser.add_argument("--at", metavar="TIME", help=f"the cycle in force at that time ({IN_UTC}; default: the newest)")
     parser.add_argument("--from", dest="first", metavar="TIME", help="all cycles from then on")
     parser.add_argument("--to", dest="last", metavar="TIME", help="all cycles up to then; a date is its whole day")
-    add_zone(parser)
-    parser.add_argument("--json", action="store_true", help="for a program")
+    _add_form(parser)
     parser.set_defaults(run=run_explain)
     _add_trace(commands)
 
 
-def add_lake(parser: argparse.ArgumentParser) -> None:
+def _add_place(parser: argparse.ArgumentParser) -> None:
     """Add the options for the lake and the cluster."""
     add_lake_option(parser, ALL)
     parser.add_argument("--cluster", metavar="NAME", help="needed where several clusters have the same name in them")
 
 
-def add_zone(parser: argparse.ArgumentParser) -> None:
-    """The zone of times that are given without one, and of those that are printed."""
+def _add_form(parser: argparse.ArgumentParser) -> None:
+    """Add the options for the zone of times that are given without one and of those printed, and for JSON."""
     parser.add_argument("--tz", metavar="ZONE", help="read and print times there, like Europe/Berlin (default: UTC)")
+    parser.add_argument("--json", action="store_true", help="for a program")
 
 
-@dataclass(frozen=True, slots=True)
-class AnsweredBy(Generic[_Found]):
-    """An answer, and its lake of several ("": there is only one); `is_whole`: all could be read."""
-
-    found: _Found
-    lake: str = ""
-    is_whole: bool = True
-
-    @property
-    def code(self) -> int:
-        """The exit code."""
-        return 0 if self.is_whole else LAKE_UNREAD
-
-    def printed(self, text: str) -> str:
-        """Return the text of the answer, with the lake before it if there are several."""
-        return f"in the lake {self.lake}:\n{text}" if self.lake else text
-
-    def with_lake(self, text: str) -> str:
-        """Return the JSON of the answer, with the lake in it if there are several."""
-        if not self.lake:
-            return text
-        version, *others = json.loads(text).items()
-        return json.dumps(dict([version, ("lake", self.lake), *others]), ensure_ascii=False, indent=2)
+def _answered(
+    given: argparse.Namespace,
+    read: Callable[[str], _Found],
+    as_text: Callable[[_Found], str],
+    as_json: Callable[[_Found], str],
+) -> int:
+    """Print the answer, with its lake if there are several; return the exit code."""
+    with busy_with("reading the record"):
+        lake, found, is_whole = _asked_of(given, read)
+    if not given.json:
+        print(f"in the lake {lake}:\n{as_text(found)}" if lake else as_text(found), end="")
+    elif lake:
+        version, *others = json.loads(as_json(found)).items()
+        print(json.dumps(dict([version, ("lake", lake), *others]), ensure_ascii=False, indent=2))
+    else:
+        print(as_json(found))
+    return 0 if is_whole else LAKE_UNREAD
 
 
-def asked_of(given: argparse.Namespace, read: Callable[[str], _Found]) -> AnsweredBy[_Found]:
+def _asked_of(given: argparse.Namespace, read: Callable[[str], _Found]) -> tuple[str, _Found, bool]:
     """Return the result of `read` in the named cluster's lake, else in the only lake that has the subject.
 
-    BadInput if several have it, the first error if none has.
+    With it come the lake's name ("": there is only one), and True if all lakes could be read. BadInput if several have
+    it, the first error if none has.
     """
     lakes = lakes_chosen(given)
     if not lakes.is_several:
-        return AnsweredBy(read(lakes.lakes[0].path))
+        return "", read(lakes.lakes[0].path), True
     if given.cluster is not None:
-        return first_with(lakes, lambda path: AnsweredBy(read(path), _name(lakes, path)), given.cluster)
+        names = {lake.path: lake.name for lake in lakes.lakes}
+        return first_with(lakes, lambda path: (names[path], read(path), True), given.cluster)
     answers: dict[str, _Found] = {}
     missing: list[Exception] = []
     unread = 0
@@ -97,26 +88,19 @@ def asked_of(given: argparse.Namespace, read: Callable[[str], _Found]) -> Answer
     if not answers:
         raise missing[0]
     ((name, only),) = answers.items()
-    return AnsweredBy(only, name, is_whole=not unread)
-
-
-def _name(lakes: LakeMap, path: str) -> str:
-    return next(lake.name for lake in lakes.lakes if lake.path == path)
+    return name, only, not unread
 
 
 def run_explain(given: argparse.Namespace) -> int:
     """Print the explanation."""
-    from evenkeel.cli.output import busy_with
-    from evenkeel.explain import as_json, as_text, explain, times
+    from evenkeel.explain import Course, Moment, as_json, as_text, explain, times
 
     when = times(given.at, given.first, given.last, given.tz)
-    with busy_with(_READING):
-        answer = asked_of(given, lambda lake: explain(lake, given.subject, cluster=given.cluster, when=when))
-    if given.json:
-        print(answer.with_lake(as_json(answer.found)))
-    else:
-        print(answer.printed(as_text(answer.found, when.where)), end="")
-    return answer.code
+
+    def read(lake: str) -> Moment | Course:
+        return explain(lake, given.subject, cluster=given.cluster, when=when)
+
+    return _answered(given, read, lambda found: as_text(found, when.where), as_json)
 
 
 # `evenkeel trace`: inputs of a decision, and dependents of an input.
@@ -132,7 +116,7 @@ def _add_trace(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     asked.add_argument("--broker", metavar="HOST:PORT", help="what rests on its reports (--from, --to)")
     asked.add_argument("--write", metavar="WRITE_ID", help="what rests on a write")
     asked.add_argument("--snapshot", metavar="PATH", help="what rests on a landed snapshot")
-    add_lake(parser)
+    _add_place(parser)
     parser.add_argument(
         "--at", metavar="TIME", help=f"of a subject: the cycle in force at that time ({IN_UTC}; default: the newest)"
     )
@@ -140,14 +124,12 @@ def _add_trace(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument(
         "--to", dest="last", metavar="TIME", help="of a broker: reports up to then; a date is its whole day"
     )
-    add_zone(parser)
-    parser.add_argument("--json", action="store_true", help="for a program")
+    _add_form(parser)
     parser.set_defaults(run=run_trace)
 
 
 def run_trace(given: argparse.Namespace) -> int:
     """Print the trace."""
-    from evenkeel.cli.output import busy_with
     from evenkeel.explain import times, trace
 
     when = times(given.at, given.first, given.last, given.tz)
@@ -165,10 +147,4 @@ def run_trace(given: argparse.Namespace) -> int:
             return trace.of_snapshot(lake, given.snapshot, cluster=given.cluster)
         return trace.inputs(lake, given.subject, cluster=given.cluster, when=when)
 
-    with busy_with(_READING):
-        answer = asked_of(given, read)
-    if given.json:
-        print(answer.with_lake(trace.as_json(answer.found)))
-    else:
-        print(answer.printed(trace.as_text(answer.found, when.where)), end="")
-    return answer.code
+    return _answered(given, read, lambda found: trace.as_text(found, when.where), trace.as_json)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from evenkeel.cli.output import QUIET_S, ProgressLine, add_json, as_line, bare, duration, is_coloured, print_result
+from evenkeel.cli.output import QUIET_S, ProgressLine, add_command, add_json, bare, duration, is_coloured, print_result
 from evenkeel.errors import visible
 from evenkeel.spark.code import folder_beside, source_root, suites_folder
 
@@ -26,11 +26,8 @@ _WORD, _NAME = 8, 16
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """The options of all three."""
-    parser = commands.add_parser(
-        "doctor",
-        help="look at the whole installation, and say what is to be done",
-        epilog=_DOCTOR_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = add_command(
+        commands, "doctor", "look at the whole installation, and say what is to be done", _DOCTOR_EPILOG
     )
     parser.add_argument("--config", metavar="FILE", help="the configuration file (default: $EVENKEEL_CONFIG)")
     parser.add_argument("--lake", metavar="DIR", help="where the tables are (default: as configured)")
@@ -44,11 +41,8 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     parser.add_argument("action", choices=("start", "stop", "status", "connection"))
     add_json(parser)
     parser.set_defaults(run=run_engine)
-    parser = commands.add_parser(
-        "paths",
-        help="where the DAGs, the plugin and the expectations of this installation lie",
-        epilog=_PATHS_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = add_command(
+        commands, "paths", "where the DAGs, the plugin and the expectations of this installation lie", _PATHS_EPILOG
     )
     parser.add_argument("name", nargs="?", choices=("dags", "plugins", "expectations", "package", "preload"))
     add_json(parser)
@@ -64,7 +58,7 @@ def run_doctor(given: argparse.Namespace) -> int:
     checks = chosen_checks(given.only, given.skip)
     if given.list:
         names = [{"name": check.name, "about": check.about} for check in checks]
-        print(as_line({"checks": names}) if given.json else "\n".join(f"{c.name:{_NAME}} {c.about}" for c in checks))
+        print_result(given, "\n".join(f"{check.name:{_NAME}} {check.about}" for check in checks), {"checks": names})
         return 0
     site = site_of(given.config, given.lake, engine_home(), probe=given.probe)
     line, results = ProgressLine(sys.stderr, quiet=QUIET_S), []
@@ -76,12 +70,10 @@ def run_doctor(given: argparse.Namespace) -> int:
                 print(_line(result, coloured=coloured), file=bare(sys.stdout), flush=True)
     line.end()
     code = exit_code(results)
-    if given.json:
-        print(as_line(_object(results, site, code)), flush=True)
-    else:
-        counts = {word: sum(result.finding.outcome == word for result in results) for word in _COLOURS}
-        lines = [", ".join(f"{number} {word}" for word, number in counts.items() if number)]
-        print("\n".join([*lines, *(f"written and removed again: {name}" for name in site.wrote)]), flush=True)
+    counts = {word: sum(result.finding.outcome == word for result in results) for word in _COLOURS}
+    lines = [", ".join(f"{number} {word}" for word, number in counts.items() if number)]
+    lines += [f"written and removed again: {name}" for name in site.wrote]
+    print_result(given, "\n".join(lines), _object(results, site, code))
     return code
 
 
@@ -123,26 +115,25 @@ def run_engine(given: argparse.Namespace) -> int:
     from evenkeel.cli.options import engine_home
     from evenkeel.spark.server import ensure, status, stop
 
-    home = engine_home()
+    home, code = engine_home(), 0
+    result: dict[str, Any]
     if given.action == "connection":
-        value = ensure(home).airflow_connection()
-        print_result(given, value, {"action": given.action, "connection": value})
-        return 0
-    if given.action == "start":
+        words = ensure(home).airflow_connection()
+        result = {"connection": words}
+    elif given.action == "start":
         engine = ensure(home)
         words = f"{engine.address} ({'started' if engine.started_here else 'was running'})"
-        result = {"action": given.action, "address": engine.address, "changed": engine.started_here}
-        print_result(given, words, result)
-        return 0
-    if given.action == "stop":
+        result = {"address": engine.address, "changed": engine.started_here}
+    elif given.action == "stop":
         stopped = stop(home)
         words = "stopped" if stopped else "nothing was running"
-        print_result(given, words, {"action": given.action, "changed": bool(stopped)})
-        return 0
-    server = status(home)
-    words = server.state if server.url is None else f"{server.state} {server.url}"
-    print_result(given, words, {"action": given.action, "state": server.state, "url": server.url})
-    return 0 if server.state == "running" else 1
+        result = {"changed": bool(stopped)}
+    else:
+        server = status(home)
+        words = server.state if server.url is None else f"{server.state} {server.url}"
+        result, code = {"state": server.state, "url": server.url}, int(server.state != "running")
+    print_result(given, words, {"action": given.action, **result})
+    return code
 
 
 _PATHS_EPILOG = """In Airflow:

@@ -68,7 +68,8 @@ def lakes_chosen(given: argparse.Namespace) -> LakeMap:
 def first_with(lakes: LakeMap, read: Callable[[str], _Found], cluster: str | None) -> _Found:
     """Return the result of `read` in the cluster's lake, else in the first of the others that has it."""
     first: EvenkeelError | None = None
-    for lake in in_order(lakes, cluster):
+    home = None if cluster is None else lakes.reader_lake_of(cluster)
+    for lake in sorted(lakes.lakes, key=lambda lake: lake != home):
         try:
             return read(lake.path)
         except (NoSuchCycle, NoLake) as error:
@@ -79,12 +80,6 @@ def first_with(lakes: LakeMap, read: Callable[[str], _Found], cluster: str | Non
             say_unread(lake, error)
     assert first is not None
     raise first
-
-
-def in_order(lakes: LakeMap, cluster: str | None) -> list[ConfiguredLake]:
-    """Return the lakes; the cluster's lake is the first one."""
-    home = None if cluster is None else lakes.reader_lake_of(cluster)
-    return sorted(lakes.lakes, key=lambda lake: lake != home)
 
 
 def each_of(

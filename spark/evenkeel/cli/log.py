@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from evenkeel.cli.lakes import ALL, add_lake_option, first_with, lakes_chosen
 from evenkeel.cli.options import check_file, check_folder
-from evenkeel.cli.output import add_json, course_of, print_result
+from evenkeel.cli.output import add_command, add_json, course_of, print_result
 from evenkeel.errors import BadInput, SettingsError
 from evenkeel.model.amounts import plural
 from evenkeel.transparency import LOG_KEY
@@ -32,11 +32,8 @@ writers of the lake cannot change. Witnesses are in EVENKEEL_WITNESSES: one a li
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """The options of `log` and `prove`."""
-    parser = commands.add_parser(
-        "log",
-        help="the transparency log of a lake: begin, catch up, show; its keys",
-        epilog=_LOG_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = add_command(
+        commands, "log", "the transparency log of a lake: begin, catch up, show; its keys", _LOG_EPILOG
     )
     acts = parser.add_subparsers(dest="act", required=True, metavar="ACT")
     make = acts.add_parser("make-key", help="make a private key, and print its verifier key")
@@ -197,11 +194,8 @@ verifier key; with pyarrow it prints the row. It needs neither Evenkeel nor the 
 
 def _add_prove(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """The options of `prove`."""
-    parser = commands.add_parser(
-        "prove",
-        help="write a proof of a cycle, or of a decision, for people outside",
-        epilog=_PROOF_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = add_command(
+        commands, "prove", "write a proof of a cycle, or of a decision, for people outside", _PROOF_EPILOG
     )
     parser.add_argument("cluster", metavar="CLUSTER")
     parser.add_argument("cycle", metavar="CYCLE", help="the cycle's time (UTC where no zone is given), or `latest`")

@@ -6,10 +6,9 @@ import argparse
 import ipaddress
 import os
 from pathlib import Path
-from socketserver import BaseServer
 
 from evenkeel.cli.lakes import add_lake_option, lakes_chosen
-from evenkeel.cli.output import log_to_stderr
+from evenkeel.cli.output import add_command, log_to_stderr
 from evenkeel.ending import until_signalled
 from evenkeel.errors import BadInput, SettingsError
 from evenkeel.secret import Secret, private_text
@@ -28,12 +27,7 @@ exit codes: 0 ended by SIGTERM or Ctrl-C; 2 it cannot serve, see the error messa
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """The options of `metrics`."""
-    parser = commands.add_parser(
-        "metrics",
-        help="serve figures of a lake to Prometheus",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = add_command(commands, "metrics", "serve figures of a lake to Prometheus", EPILOG)
     add_lake_option(parser, "as configured: all lakes, with the label `lake`")
     parser.add_argument("--listen", metavar="HOST:PORT", required=True, help=f"where to listen, e.g. {_EXAMPLE}")
     parser.add_argument(
@@ -49,7 +43,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 def run(given: argparse.Namespace) -> int:
     """Serve until SIGTERM or SIGINT."""
-    server_address, token = address_in(given.listen, "--listen", _EXAMPLE), _token(given.token_file)
+    server_address, token = _address_in(given.listen), _token(given.token_file)
     if token is None and not _is_loopback(server_address[0]):
         raise BadInput(
             f"--listen {given.listen}: beyond 127.0.0.1 scrapers need a token: give --token-file FILE "
@@ -70,13 +64,15 @@ def run(given: argparse.Namespace) -> int:
     try:
         server = MetricsServer(server_address, watch, token)
     except OSError as error:
-        raise cannot_listen("--listen", given.listen, error) from None
+        problem = f"--listen {given.listen}: nothing can listen there: {error.strerror or error}"
+        raise BadInput(problem) from None
     watch.start()
     host, port = str(server.server_address[0]), int(server.server_address[1])
     print(f"http://{f'[{host}]' if ':' in host else host}:{port}/metrics", flush=True)
     try:
-        serve_until_ended(server)
+        until_signalled(server.serve_forever, server.shutdown)
     finally:
+        server.server_close()
         watch.stop()
     return 0
 
@@ -99,22 +95,9 @@ def _token(file: str | None) -> Secret | None:
     return token
 
 
-def address_in(text: str, option: str, example: str) -> tuple[str, int]:
+def _address_in(text: str) -> tuple[str, int]:
     """Host and port of HOST:PORT, an IPv6 host in brackets. Raises BadInput."""
     host, colon, port = text.rpartition(":")
     if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65_535:
-        raise BadInput(f"{option} {text[:60]!r}: write HOST:PORT, e.g. {example}")
+        raise BadInput(f"--listen {text[:60]!r}: write HOST:PORT, e.g. {_EXAMPLE}")
     return host.strip("[]"), int(port)
-
-
-def cannot_listen(option: str, text: str, error: OSError) -> BadInput:
-    """Return the error for an address that cannot be listened at."""
-    return BadInput(f"{option} {text}: nothing can listen there: {error.strerror or error}")
-
-
-def serve_until_ended(server: BaseServer) -> None:
-    """Serve until SIGTERM or SIGINT, and close the server."""
-    try:
-        until_signalled(server.serve_forever, server.shutdown)
-    finally:
-        server.server_close()

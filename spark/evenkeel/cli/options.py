@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from evenkeel.pulsar.admin import AdminConnection
+    from evenkeel.sources.configuration import ClusterSource
 
 
 def add_source(parser: argparse.ArgumentParser) -> None:
@@ -164,6 +165,14 @@ def add_admin_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--broker-url", metavar="URL", help="with --admin: the address of a broker, https://{host}:8443"
     )
+
+
+def configured_source(configuration: str, cluster: str) -> ClusterSource:
+    """Return the entry of a cluster in a configuration file."""
+    from evenkeel.sources.configuration import choose, read_configuration
+
+    (source,) = choose(read_configuration(configuration), [cluster])
+    return source
 
 
 def refuse_admin_options(given: argparse.Namespace) -> None:

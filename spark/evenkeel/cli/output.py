@@ -22,6 +22,14 @@ VERSION = 1
 """Rises when a member of a result changes its meaning or goes; docs/reference/json.md has the schemas."""
 
 
+def add_command(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, words: str, epilog: str
+) -> argparse.ArgumentParser:
+    """Add a command, whose epilog is printed with its own line breaks."""
+    layout = argparse.RawDescriptionHelpFormatter
+    return commands.add_parser(name, help=words, epilog=epilog, formatter_class=layout)
+
+
 def add_json(parser: argparse.ArgumentParser, of: str = "one JSON object") -> None:
     """The option `--json`."""
     parser.add_argument("--json", action="store_true", help=f"{of} on standard output, for a program")

@@ -6,13 +6,18 @@ import argparse
 import json
 import sys
 import uuid
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from evenkeel.cli.options import check_folder, session, warn_without_effect
 from evenkeel.cli.output import VERSION, course_of
 from evenkeel.model.amounts import plural
 from evenkeel.replay.variants import check_limit
 from evenkeel.times import IN_UTC
+
+if TYPE_CHECKING:
+    from evenkeel.replay.comparison import VariantComparison
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -48,7 +53,7 @@ def _add_replay(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 def run_replay(given: argparse.Namespace) -> int:
     """Replay and print; return 1 if recorded settings were decided again with other plans."""
-    from evenkeel.replay.open_loop import asked, comparison_text, replay
+    from evenkeel.replay.open_loop import asked, replay
 
     if given.out:
         check_folder(given.out, "--out")
@@ -70,17 +75,18 @@ def run_replay(given: argparse.Namespace) -> int:
     print(f"{history.cluster}: {cycles} from {first.isoformat()} to {last.isoformat()}{left_out}", file=sys.stderr)
     with session("evenkeel replay", given.lake) as spark, course_of("cycles") as progress:
         comparison = replay(spark, wanted, progress)
-    if given.json:
-        print(
-            json.dumps({"version": VERSION, "replay_id": comparison.replay_id, "variants": comparison.rows()}, indent=1)
-        )
-    else:
-        print(comparison_text(comparison))
-    if given.out:
-        from evenkeel.replay.comparison import write_page
-
-        print(write_page(comparison, Path(given.out)), file=sys.stderr)
+    _show(given, comparison, {"replay_id": comparison.replay_id, "variants": comparison.rows()})
     return int(any(tally.reproduced < tally.decided_again for tally in comparison.tallies.values()))
+
+
+def _show(given: argparse.Namespace, comparison: VariantComparison, result: Mapping[str, Any], note: str = "") -> None:
+    """Print the comparison, with a note on its traffic, and write its page if that is asked for."""
+    from evenkeel.replay.comparison import write_page
+
+    text = comparison.text(*([note] if note else []))
+    print(json.dumps({"version": VERSION, **result}, indent=1) if given.json else text)
+    if given.out:
+        print(write_page(comparison, Path(given.out), note=note), file=sys.stderr)
 
 
 # `evenkeel simulate`: strategies steer a model of a cluster, where their commands take effect.
@@ -140,20 +146,9 @@ def run_simulate(given: argparse.Namespace) -> int:
     played = Played(uuid.uuid4().hex) if given.lake else None
     with course_of("variants") as course:
         comparison = play(wanted, played, course)
-    if given.json:
-        summary = {
-            "version": VERSION,
-            "scenario": wanted.stage.scenario.name,
-            "note": wanted.stage.note,
-            "variants": comparison.rows(),
-        }
-        print(json.dumps({**summary, "replay_id": comparison.replay_id or None}, indent=1))
-    else:
-        print("\n".join((comparison.table(), "", *comparison.notes(), wanted.stage.note)))
-    if given.out:
-        from evenkeel.replay.comparison import write_page
-
-        print(write_page(comparison, Path(given.out), note=wanted.stage.note), file=sys.stderr)
+    note = wanted.stage.note
+    summary = {"scenario": wanted.stage.scenario.name, "note": note, "variants": comparison.rows()}
+    _show(given, comparison, {**summary, "replay_id": comparison.replay_id or None}, note)
     if played is not None:
         with session("evenkeel simulate", given.lake) as spark:
             keep(spark, given.lake, played, comparison, wanted)

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evenkeel.cli.output import VERSION, add_json, print_result
+from evenkeel.cli.output import VERSION, add_command, add_json, print_result
 from evenkeel.errors import BadInput
 from evenkeel.settings import describe
 from evenkeel.settings.operation import CONFIGURATION
@@ -28,11 +28,8 @@ have the same value. Ends with 1 where no key is left."""
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """The options of `settings` and `config`."""
-    parser = commands.add_parser(
-        "settings",
-        help="list the settings: Pulsar's own keys, and Evenkeel's few; or those in force",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = add_command(
+        commands, "settings", "list the settings: Pulsar's own keys, and Evenkeel's few; or those in force", EPILOG
     )
     parser.add_argument("match", nargs="?", default="", metavar="TEXT", help="only keys that contain this")
     parser.add_argument("--lake", metavar="DIR", help="where the tables are: show the values in force")

@@ -12,6 +12,7 @@ from evenkeel.cli.lakes import ALL, LAKE_UNREAD, add_lake_option, first_with, la
 from evenkeel.cli.output import add_json, as_line, bare, is_coloured, is_screen
 
 if TYPE_CHECKING:
+    from evenkeel.settings.lakes import LakeMap
     from evenkeel.status import LakeStatus
     from evenkeel.status.lakes import LakesStatus
 
@@ -43,28 +44,32 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 
 def run_status(given: argparse.Namespace) -> int:
     """Print the status; 1 where a cluster needs attention."""
-    from evenkeel.status import read_status
     from evenkeel.status.rendering import as_json, as_text
 
     lakes = lakes_chosen(given)
+    status: LakeStatus | LakesStatus
     if given.cluster is None and lakes.is_several:
         from evenkeel.status.lakes import read_lakes_status
-        from evenkeel.status.rendering import lakes_json, lakes_text
 
-        several = read_lakes_status(lakes, datetime.now(UTC))
-        out = sys.stdout if given.json else bare(sys.stdout)
-        out.write(lakes_json(several) if given.json else lakes_text(several, coloured=is_coloured(out)))
-        return LAKE_UNREAD if several.faulty else code_of(several)
-    status = first_with(lakes, lambda lake: read_status(lake, datetime.now(UTC), cluster=given.cluster), given.cluster)
+        status = several = read_lakes_status(lakes, datetime.now(UTC))
+        unread = several.faulty
+    else:
+        status, unread = _status(given, lakes), ()
     out = sys.stdout if given.json else bare(sys.stdout)
     out.write(as_json(status) if given.json else as_text(status, coloured=is_coloured(out)))
-    return code_of(status)
+    return LAKE_UNREAD if unread else code_of(status)
+
+
+def _status(given: argparse.Namespace, lakes: LakeMap) -> LakeStatus:
+    """Return the status of the named cluster in its lake, or of the only lake."""
+    from evenkeel.status import read_status
+
+    return first_with(lakes, lambda lake: read_status(lake, datetime.now(UTC), cluster=given.cluster), given.cluster)
 
 
 def run_watch(given: argparse.Namespace) -> int:
     """Show a cluster's status until Ctrl-C: redrawn in place on a terminal, elsewhere a line for each change."""
     from evenkeel.errors import BadInput
-    from evenkeel.status import read_status
     from evenkeel.status.rendering import as_object, as_text, moment_line
 
     if not given.every >= _LEAST_SECONDS:
@@ -72,9 +77,7 @@ def run_watch(given: argparse.Namespace) -> int:
     lakes, out, printed, shown = lakes_chosen(given), sys.stdout if given.json else bare(sys.stdout), "", None
     try:
         while True:
-            shown = first_with(
-                lakes, lambda lake: read_status(lake, datetime.now(UTC), cluster=given.cluster), given.cluster
-            )
+            shown = _status(given, lakes)
             if is_screen(out) and not given.json:
                 out.write(_HOME_AND_CLEAR + as_text(shown, coloured=is_coloured(out)))
                 out.write(f"{shown.at:%H:%M:%S} UTC, every {given.every:g} s; Ctrl-C ends it\n")

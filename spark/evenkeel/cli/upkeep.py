@@ -1,9 +1,11 @@
-"""`evenkeel upkeep` and `evenkeel storage`: retention of a lake's tables, and their sizes."""
+"""`evenkeel upkeep`, `storage` and `heat`: retention of a lake's tables, their sizes, and those behind the heat map."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
+import time
 
 from evenkeel.maintenance.expiry import MEANINGS, NAMES, Periods, settled
 
@@ -11,7 +13,7 @@ _NAME = "evenkeel upkeep"
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """The options of both."""
+    """The options of all three."""
     upkeep = commands.add_parser("upkeep", help="drop what is past its period, compact the rest, free the space")
     upkeep.add_argument("--lake", required=True, metavar="DIR", help="where the tables are")
     defaults = Periods().as_dict()
@@ -26,6 +28,11 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     storage.add_argument("--lake", required=True, metavar="DIR", help="where the tables are")
     storage.add_argument("--json", action="store_true", help="one JSON object per table on standard output")
     storage.set_defaults(run=run_storage)
+    heat = commands.add_parser("heat", help="build the tables behind the heat map, up to the newest cycle")
+    heat.add_argument("--lake", required=True, metavar="DIR", help="where the tables are")
+    heat.add_argument("--cluster", metavar="NAME", help="only this cluster (default: all on record)")
+    heat.add_argument("--json", action="store_true", help="one JSON object per cluster on standard output")
+    heat.set_defaults(run=run_heat)
 
 
 def run_upkeep(given: argparse.Namespace) -> int:
@@ -56,4 +63,22 @@ def run_storage(given: argparse.Namespace) -> int:
     stored = measure(given.lake)
     lines = map(json.dumps, storage_as_json(stored)) if given.json else storage_as_text(stored)
     print("\n".join(lines))
+    return 0
+
+
+def run_heat(given: argparse.Namespace) -> int:
+    """Build missing or outdated columns, and report the amount per cluster."""
+    from evenkeel.cli.output import QUIET_S, ProgressLine, course_text
+    from evenkeel.heat import as_json, as_text, build
+
+    line, begun = ProgressLine(sys.stderr, quiet=QUIET_S), time.monotonic()
+
+    def progress(cluster: str, done: int, of: int) -> None:
+        line.show(f"{cluster}: {course_text(done, of, done / max(of, 1), time.monotonic() - begun)}")
+
+    try:
+        built = build(given.lake, given.cluster, progress)
+    finally:
+        line.end()
+    print("\n".join(map(json.dumps, as_json(built)) if given.json else as_text(built, given.lake)))
     return 0

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from evenkeel.cli.lakes import LAKE_UNREAD, add_lake_option, each_of, lakes_chosen, say_unread
 from evenkeel.cli.options import session
-from evenkeel.cli.output import VERSION, course_of
+from evenkeel.cli.output import VERSION, add_command, course_of
 from evenkeel.errors import BadInput, visible
 from evenkeel.model.amounts import plural
 from evenkeel.times import IN_UTC, bounds_given
@@ -22,8 +22,6 @@ from evenkeel.verify import BUNDLES, TOPICS, LogReport, LogSources, VerifyReport
 from evenkeel.verify.runs import leave, run_of
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from evenkeel.settings.lakes import LakeMap
     from evenkeel.transparency.witnesses import LakeWitness
 
@@ -49,11 +47,8 @@ to the lake can also start another log, and only a witness of the first one can 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command."""
-    parser = commands.add_parser(
-        "verify",
-        help="prove that the record is whole and that its decisions come out again",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = add_command(
+        commands, "verify", "prove that the record is whole and that its decisions come out again", EPILOG
     )
     add_lake_option(parser, "as configured: all lakes, one after the other")
     parser.add_argument("--cluster", metavar="NAME", help="only this cluster")
@@ -138,7 +133,7 @@ def _with_cluster(lakes: LakeMap, cluster: str) -> LakeMap:
 
 
 def _found(given: argparse.Namespace, lake: str) -> VerifyReport:
-    """Return the findings of a verification, which are also written to the lake."""
+    """Return the findings of a verification; a file with its scope and result is also written to the lake."""
     since, until = bounds_given(given.since, given.until)
     sources = _log_sources(given)
     with course_of("attempts") as progress:
@@ -153,27 +148,16 @@ def _found(given: argparse.Namespace, lake: str) -> VerifyReport:
             progress=progress,
             say=progress.say,
         )
-    if not given.unrecorded:
-        _leave(lake, given, report, sources, since, until)
-    return report
-
-
-def _leave(
-    lake: str,
-    given: argparse.Namespace,
-    report: VerifyReport,
-    sources: LogSources,
-    since: datetime | None,
-    until: datetime | None,
-) -> None:
-    """Write a file to the lake with the scope of the verification; an unwritable lake changes nothing else."""
+    if given.unrecorded:
+        return report
     held_against = len(given.log_key) + len(sources.checkpoints) + len(sources.witnesses) + len(sources.expected_heads)
     run = run_of(
         report, depth=given.depth, cluster=given.cluster, since=since, until=until, held_against=held_against
     )  # fmt: skip
     why = leave(lake, run)
-    if why is not None:
+    if why is not None:  # an unwritable lake changes nothing else
         print(f"the desk will not show this run, since no file could be left in the lake: {why}", file=sys.stderr)
+    return report
 
 
 def _log_sources(given: argparse.Namespace) -> LogSources:

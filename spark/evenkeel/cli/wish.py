@@ -241,16 +241,7 @@ def _options(wish: Mapping[str, Any]) -> str:
 
 
 _WHO_TOOK = (
-    "cluster",
-    "cycle_at",
-    "attempt_id",
-    "attempt",
-    "sequence",
-    "row_kind",
-    "kind",
-    "status",
-    "source",
-    "wishes",
+    *("cluster", "cycle_at", "attempt_id", "attempt", "sequence", "row_kind", "kind", "status", "source", "wishes"),
 )
 
 

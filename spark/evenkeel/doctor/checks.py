@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -66,6 +66,16 @@ def skipped(reason: str) -> CheckFinding:
     return CheckFinding(CheckOutcome.SKIPPED, reason)
 
 
+_NAMED = 5
+
+
+def some(names: Iterable[str]) -> str:
+    """Return the first of these names, and how many more there are."""
+    listed = [*names]
+    more = f" and {len(listed) - _NAMED} more" if len(listed) > _NAMED else ""
+    return ", ".join(listed[:_NAMED]) + more
+
+
 @dataclass(frozen=True, slots=True)
 class Site:
     """The installation to check.
@@ -103,6 +113,11 @@ FAULTY = "the configuration cannot be used: see the check `configuration`"
 
 Subjects = Callable[[Site], Sequence[str]]
 """Subjects of a check: names of clusters, or of lakes; "" for the installation as a whole."""
+
+
+def clusters_with(part: str) -> Subjects:
+    """Return the function for the clusters whose configuration has this part: `live`, `zone` or `queues`."""
+    return lambda site: [str(source.cluster) for source in site.sources or () if getattr(source, part) is not None]
 
 
 def _whole(_: Site) -> Sequence[str]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import wraps
 
-from evenkeel.doctor.checks import CheckFinding, Site, fail, ok, skipped, warn
+from evenkeel.doctor.checks import CheckFinding, Site, clusters_with, fail, ok, skipped, some, warn
 from evenkeel.errors import Unreachable
 from evenkeel.model.amounts import plural
 from evenkeel.pulsar.admin import AdminClient, admin_path, trouble
@@ -31,12 +31,10 @@ _SUPER_USERS = (admin_path("brokers", "configuration", "values"), admin_path("br
 _VERSION = re.compile(r'"?(\d+)\.[\w.+-]*"?')
 _SUPPORTED = (4, 5)
 _AT_ONCE = 8
-_SHOWN = 5
 
 
-def live_clusters(site: Site) -> Sequence[str]:
-    """Return the clusters whose brokers are queried from this machine."""
-    return [str(source.cluster) for source in site.sources or () if source.live is not None]
+live_clusters = clusters_with("live")
+"""The clusters whose brokers are queried from this machine."""
 
 
 @dataclass(slots=True)
@@ -107,7 +105,7 @@ def check_versions(site: Site, cluster: str) -> CheckFinding:
     words += "".join(f"; {version} has no AvgShedder" for version in without)
     words += "".join(f"; its {name}: {rule}" for name, rule in older_rules(generation_of(versions)).items())
     if silent:
-        return warn(f"{words}; {_some(silent)} did not tell", "look at these brokers")
+        return warn(f"{words}; {some(silent)} did not tell", "look at these brokers")
     odd = [version for version in versions if int(version.partition(".")[0]) not in _SUPPORTED]
     if odd:
         return warn(words, f"{', '.join(odd)}: versions 4 and 5 are known; try `dry_run` and `evenkeel verify` first")
@@ -134,7 +132,7 @@ def check_hung(site: Site, cluster: str) -> CheckFinding:
     hung = [broker for broker, is_silent in zip(brokers, silent, strict=True) if is_silent]
     if not hung:
         return ok(f"{len(brokers)} brokers answer reads of their metadata store")
-    return fail(f"{_some(hung)} did not answer", "if it gives its version it hangs: SIGKILL, see EvenkeelBrokerHung")
+    return fail(f"{some(hung)} did not answer", "if it gives its version it hangs: SIGKILL, see EvenkeelBrokerHung")
 
 
 @where_reached
@@ -145,7 +143,7 @@ def check_switches(site: Site, cluster: str) -> CheckFinding:
     idle = sorted(b for b, answer in answers.items() if answer and str(answer.get("loadBalancerEnabled")) == "false")
     if idle:
         return fail(
-            f"loadBalancerEnabled is off on {_some(idle)}: they report no load", "set it to true and restart them"
+            f"loadBalancerEnabled is off on {some(idle)}: they report no load", "set it to true and restart them"
         )
     objections = objections_in(answers)
     if not objections:
@@ -178,8 +176,3 @@ def judged_clocks(clocks: HeardClocks, servers: str) -> CheckFinding:
     if least > WARN_SECONDS:
         return warn(words, advice)
     return ok(f"the clocks of {plural(len(clocks.ahead), servers)} are within {WARN_SECONDS:.0f} s of this machine's")
-
-
-def _some(brokers: Sequence[str]) -> str:
-    more = f" and {len(brokers) - _SHOWN} more" if len(brokers) > _SHOWN else ""
-    return ", ".join(brokers[:_SHOWN]) + more

@@ -14,7 +14,7 @@ from importlib import metadata
 from pathlib import Path
 
 import evenkeel
-from evenkeel.doctor.checks import CheckFinding, Site, fail, ok, skipped, warn
+from evenkeel.doctor.checks import CheckFinding, Site, fail, ok, skipped, some, warn
 from evenkeel.object_store import is_object_store
 from evenkeel.secret import FILE
 from evenkeel.settings.operation import CONFIGURATION
@@ -27,7 +27,6 @@ _PIN = re.compile(r"([A-Za-z0-9_.-]+)==([^;\s]+)")
 _JAVA_VERSION = re.compile(r'version "(\d+)([^"]*)"')
 _LEAST_BYTES, _FEW_BYTES = 256 << 20, 2 << 30
 _FOR_OTHERS = 0o077
-_SHOWN = 5
 
 
 def check_package(_: Site, __: str) -> CheckFinding:
@@ -82,8 +81,8 @@ def check_packages(_: Site, __: str) -> CheckFinding:
         return ok(f"{len(pins)} packages as pinned")
     advice = "`make setup` in a checkout, or `pip install -r requirements.txt`"
     if missing:
-        return fail(f"{_some(missing)} missing" + (f"; {_some(wrong)}" if wrong else ""), advice)
-    return warn(_some(wrong), advice)
+        return fail(f"{some(missing)} missing" + (f"; {some(wrong)}" if wrong else ""), advice)
+    return warn(some(wrong), advice)
 
 
 def _pins() -> Iterator[tuple[str, str]]:
@@ -97,11 +96,6 @@ def _pins() -> Iterator[tuple[str, str]]:
         match = _PIN.match(requirement)
         if match is not None and "extra ==" not in requirement:
             yield match[1], match[2]
-
-
-def _some(names: list[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
 
 
 def check_java(_: Site, __: str) -> CheckFinding:
@@ -169,7 +163,7 @@ def check_secret_files(site: Site, _: str) -> CheckFinding:
             open_to_others.append(f"{file} ({file.stat().st_mode & 0o777:04o}, {name})")
     if open_to_others:
         return warn(
-            f"others than the owner may read or write {_some(open_to_others)}",
+            f"others than the owner may read or write {some(open_to_others)}",
             "chmod 600; if another user may have read it, make a new secret",
         )
     return ok(f"{len(files)} files with secrets, for their owner alone")

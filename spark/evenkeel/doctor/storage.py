@@ -9,14 +9,13 @@ from __future__ import annotations
 import os
 import time
 import uuid
-from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
 
 from evenkeel.doctor.airflow_state import store_in_airflow
-from evenkeel.doctor.checks import CheckFinding, Site, fail, ok, skipped, warn
+from evenkeel.doctor.checks import CheckFinding, Site, clusters_with, fail, ok, skipped, some, warn
 from evenkeel.doctor.clusters import HeardClocks, judged_clocks
 from evenkeel.errors import LakeError, LogError
 from evenkeel.lake.one_writer import writer_of
@@ -35,7 +34,6 @@ from evenkeel.transparency.lake_log import has_log, storage_of
 from evenkeel.transparency.overview import LogOverview, read_overview
 
 NO_LAKE = "no lake is named: give --lake, set EVENKEEL_LAKE, or write `lake` into the configuration"
-_SHOWN = 5
 _LATE_SECONDS = 3_600
 
 
@@ -57,13 +55,13 @@ def _judged(lake: str, columns_of: dict[str, set[str]]) -> CheckFinding:
     newer = [name for name, columns in columns_of.items() if columns - set(TABLES[name].column_names())]
     if newer:
         return fail(
-            f"columns of {_some(newer)} in {lake} are not known to this version",
+            f"columns of {some(newer)} in {lake} are not known to this version",
             f"a newer version of Evenkeel writes this lake: update this one, which knows version {SCHEMA_VERSION}",
         )
     broken = [name for name, columns in columns_of.items() if set(TABLES[name].column_names()) - columns]
     if broken:
         return fail(
-            f"{_some(broken)} in {lake} lack columns",
+            f"{some(broken)} in {lake} lack columns",
             "restore them from a copy; a lake of a version before 1.0 is read by no later one",
         )
     for line in read_status(lake, datetime.now(UTC)).clusters:
@@ -73,16 +71,8 @@ def _judged(lake: str, columns_of: dict[str, set[str]]) -> CheckFinding:
     words = f"{len(columns_of)} tables of version {SCHEMA_VERSION} in {lake}"
     missing = [name for name in FROM_THE_FIRST if name not in columns_of]
     if missing:
-        return warn(
-            f"{words}, without {_some(missing)}", "the next cycle makes them; where they had rows, restore them"
-        )
+        return warn(f"{words}, without {some(missing)}", "the next cycle makes them; where they had rows, restore them")
     return ok(words)
-
-
-def _some(names: Iterable[str]) -> str:
-    listed = list(names)
-    more = f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else ""
-    return ", ".join(listed[:_SHOWN]) + more
 
 
 def check_writer(site: Site, _: str) -> CheckFinding:
@@ -122,7 +112,7 @@ def _folder_rights(site: Site, files: FolderFiles) -> CheckFinding:
     refused = [place for place in places if not os.access(place, os.W_OK | os.X_OK | os.R_OK)]
     if refused:
         return fail(
-            f"this user may not read and write {_some(map(str, refused))}",
+            f"this user may not read and write {some(map(str, refused))}",
             "give the user of Airflow's tasks and of the Spark server the rights on the whole folder",
         )
     return _probed(site, files, f"{existing} can be read and written")
@@ -228,16 +218,8 @@ SECONDS = 60.0
 NO_ZONE, NO_QUEUE = "no cluster with `s3` is configured", "no cluster with `queue` is configured"
 _TRIES = 2
 _TIMEOUT_SECONDS = 15.0
-
-
-def zone_clusters(site: Site) -> Sequence[str]:
-    """The clusters whose snapshots come from a landing zone."""
-    return [str(source.cluster) for source in site.sources or () if source.zone is not None]
-
-
-def queue_clusters(site: Site) -> Sequence[str]:
-    """The clusters whose commands go over queues."""
-    return [str(source.cluster) for source in site.sources or () if source.queues is not None]
+zone_clusters, queue_clusters = clusters_with("zone"), clusters_with("queues")
+"""The clusters whose snapshots come from a landing zone, and those whose commands go over queues."""
 
 
 def check_store_clock(site: Site, _: str) -> CheckFinding:

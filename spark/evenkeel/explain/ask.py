@@ -13,7 +13,7 @@ from evenkeel.explain.changes import Change
 from evenkeel.explain.changes.question import AskedCycle
 from evenkeel.explain.cycles import bundle_of, course_of, facts_of, places_of, require_rows
 from evenkeel.explain.explanation import Course, Moment, moment_of
-from evenkeel.explain.subject import RecordedCommand, Subject, find_command, parse_subject
+from evenkeel.explain.subject import Subject, find_command, parse_subject
 from evenkeel.explain.wording import time
 from evenkeel.lake.plain_rows import as_read, types_of
 from evenkeel.lake.record import LATEST, Attempt, Record, Row
@@ -99,19 +99,19 @@ def find(record: Record, text: str | Subject, cluster: str | None, when: Times) 
     return FoundCycle(attempt, subject, bundle_of(subject, row), row)
 
 
-def _of_command(record: Record, command: RecordedCommand, when: Times) -> FoundCycle:
+def _of_command(record: Record, command: Row, when: Times) -> FoundCycle:
+    command_id, bundle = str(command["command_id"]), str(command["bundle"])
     if when.at is not None or when.is_range:
         raise BadInput(
-            f"command {command.command_id} belongs to the cycle of {time(command.cycle_at)}: leave out --at, --from "
-            f"and --to, or ask for its bundle {command.bundle}."
+            f"command {command_id} belongs to the cycle of {time(command['cycle_at'])}: leave out --at, --from "
+            f"and --to, or ask for its bundle {bundle}."
         )
-    attempts = record.attempts(command.cluster, command.cycle_at, command.cycle_at)
-    attempt = next((listed for listed in attempts if listed.plan_id == command.plan_id), None)
+    attempts = record.attempts(command["cluster"], command["cycle_at"], command["cycle_at"])
+    attempt = next((listed for listed in attempts if listed.plan_id == command["plan_id"]), None)
     if attempt is None:
         raise missing.no_manifest(command)
-    subject = Subject("bundle", command.bundle)
-    row = places_of(record, [attempt], subject).get(attempt.attempt_id)
-    return FoundCycle(attempt, Subject("command", command.command_id), command.bundle, row, command.command_id)
+    row = places_of(record, [attempt], Subject("bundle", bundle)).get(attempt.attempt_id)
+    return FoundCycle(attempt, Subject("command", command_id), bundle, row, command_id)
 
 
 def _moment(record: Record, cycle: FoundCycle, when: Times) -> Moment:

@@ -65,14 +65,16 @@ def bundle_of(subject: Subject, row: Row | None) -> str | None:
 def facts_of(
     record: Record, attempts: Sequence[Attempt], subject: Subject, where: Mapping[str, Row]
 ) -> dict[str, CycleFacts]:
-    """Return attempt_id -> all rows of its explanation. `where` is the result of `places_of`."""
+    """Return attempt_id -> all rows of its explanation, for one attempt or more. `where`: the result of `places_of`."""
     bundles = {attempt.attempt_id: bundle_of(subject, where.get(attempt.attempt_id)) for attempt in attempts}
     named = sorted({bundle for bundle in bundles.values() if bundle})
     tables = {table: _decided(record, attempts, table, subject, named, where) for table in DECIDED}
     wanted = is_in("key", [PLACEMENT, PLANNER_KEY])
     tables["settings"] = record.rows(attempts, "settings", columns=["key", "value"], where=wanted)
     gone = _incomplete(record, attempts)
-    commands, outcomes = _outbox(record, attempts, subject, named)
+    moments = [attempt.cycle_at for attempt in attempts]
+    span = attempts[0].cluster, min(moments), max(moments)
+    commands, outcomes = outbox_about(record, span, subject, named)
     loads = "broker_load" if subject.kind == "broker" else "bundle_load"
     facts = {}
     for attempt in attempts:
@@ -123,22 +125,25 @@ def _decided(
     return record.rows(attempts, table, where=condition)
 
 
-def _outbox(
-    record: Record, attempts: Sequence[Attempt], subject: Subject, bundles: Sequence[str]
+def outbox_about(
+    record: Record,
+    span: tuple[str, datetime, datetime],
+    subject: Subject,
+    bundles: Sequence[str],
+    columns: tuple[Sequence[str] | None, Sequence[str] | None] = (None, None),
 ) -> tuple[list[Row], list[Row]]:
-    """Return commands about the subject, with their observed outcomes."""
-    moments = [attempt.cycle_at for attempt in attempts]
-    if not moments:
-        return [], []
+    """Return commands about the subject, by its `bundles` if it is no broker, with their observed outcomes.
+
+    `span`: cluster, and the first and last cycle; `columns`: of the commands and of the outcomes, None for all.
+    """
     named = is_in("bundle", bundles)
     if subject.kind == "broker":
         named = is_in("from_broker", [subject.name]) | is_in("destination", [subject.name])
-    span = attempts[0].cluster, min(moments), max(moments)
-    commands = record.outbox("commands", *span, where=named)
+    commands = record.outbox("commands", *span, columns[0], named)
     if not commands:
         return [], []
     ids = is_in("command_id", sorted({row["command_id"] for row in commands}))
-    return commands, record.outbox("outcomes", *span, where=ids)
+    return commands, record.outbox("outcomes", *span, columns[1], ids)
 
 
 def _incomplete(record: Record, attempts: Sequence[Attempt]) -> dict[str, tuple[str, ...]]:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from evenkeel.explain.candidates import candidates_of, scored_by, strategy_of
 from evenkeel.explain.changes import Change, without_groups
 from evenkeel.explain.subject import Subject
 from evenkeel.lake.record import Attempt, Row
+from evenkeel.manual_requests.drain import BY_DRAINING
+from evenkeel.manual_requests.round import BY_REQUEST
 from evenkeel.model.amounts import percent, plural
 from evenkeel.model.averages import share_of_quota
+from evenkeel.settings.compatibility import PLACEMENT
 
 PLANNER = ("planner_targets", "planner_findings")
 """Tables of Evenkeel's own planner that an explanation reads; they have no rows if the planner is off."""
@@ -276,6 +279,13 @@ def _reasons(facts: CycleFacts, ask: Ask) -> list[Reason]:
     ]
 
 
+_COPIED = (
+    *("subject", "subject_kind", "broker", "destination", "strategy", "outcome", "rule", "setting"),
+    *("measured", "threshold", "margin", "unit", "sentence"),
+)
+"""Columns of a decision that its reason has under the same names."""
+
+
 def reason_of(table: str, row: Row, rows: Sequence[Row], settings: Sequence[Row], ask: Ask = ask_nothing) -> Reason:
     """Return one decision row with its rejected alternatives and the changes that would have changed it.
 
@@ -288,7 +298,9 @@ def reason_of(table: str, row: Row, rows: Sequence[Row], settings: Sequence[Row]
     asked = () if step == "planner" else (row, *others)
     changes = [change for subject in asked for change in _of_other(subject, row, ask(table, subject))]
     groups = without_groups(row) if step == "placement" else []
-    return _reason(row, step, _alternatives(row, step, rows, settings), (*changes, *groups))
+    copied: dict[str, Any] = {name: row.get(name) for name in _COPIED}
+    alternatives = tuple(_alternatives(row, step, rows, settings))
+    return Reason(step=step, **copied, alternatives=alternatives, changes=(*changes, *groups))
 
 
 def _of_other(other_row: Row, row: Row, changes: Sequence[Change]) -> Sequence[Change]:
@@ -331,27 +343,6 @@ def _order(row: Row) -> tuple[int, float, str, str]:
     kinds = {"cluster": 0, "broker": 1, "bundle": 2, "topic": 3}
     rank = row["numbers"].get("rank", float(row.get("position") or 0))
     return (kinds[row["subject_kind"]], rank, row["subject"], row["wish_id"] or "")
-
-
-def _reason(row: Row, step: str, alternatives: Sequence[OtherOption], changes: tuple[Change, ...]) -> Reason:
-    return Reason(
-        step=step,
-        subject=row["subject"],
-        subject_kind=row["subject_kind"],
-        broker=row["broker"],
-        destination=row.get("destination"),
-        strategy=row.get("strategy"),
-        outcome=row["outcome"],
-        rule=row["rule"],
-        setting=row["setting"],
-        measured=row["measured"],
-        threshold=row["threshold"],
-        margin=row["margin"],
-        unit=row["unit"],
-        sentence=row["sentence"],
-        alternatives=tuple(alternatives),
-        changes=changes,
-    )
 
 
 def _alternatives(row: Row, step: str, rows: Sequence[Row], settings: Sequence[Row]) -> list[OtherOption]:
@@ -431,14 +422,69 @@ def _command(row: Mapping[str, Any], outcomes: Sequence[Row]) -> SentCommand:
         for outcome_row in outcomes
         if outcome_row["command_id"] == row["command_id"]
     }
-    return SentCommand(
-        command_id=row["command_id"],
-        kind=row["kind"],
-        bundle=row["bundle"],
-        topic=row.get("topic"),
-        from_broker=row["from_broker"],
-        destination=row["destination"],
-        mode=row["mode"],
-        request=row["request"],
-        seen=tuple(SeenOutcome(outcome, at, detail) for at, outcome, detail in sorted(seen)),
+    names = ("command_id", "kind", "bundle", "topic", "from_broker", "destination", "mode", "request")
+    copied: dict[str, Any] = {name: row.get(name) for name in names}
+    outcomes_seen = tuple(SeenOutcome(outcome, at, detail) for at, outcome, detail in sorted(seen))
+    return SentCommand(**copied, seen=outcomes_seen)
+
+
+# The brokers that were considered for a bundle, each with its result in words.
+
+_FILTERS = {
+    "anti_affinity": "more of its anti-affinity group there",
+    "anti_affinity_domain": "more of its anti-affinity group in that failure domain",
+    "topics_over_limit": "too many topics",
+    "more_bundles_of_namespace": "more bundles of its namespace there",
+    "other_load_manager": "other load manager than the leader",
+    "older_version": "older version of Pulsar",
+    "draining": "being emptied",
+}
+# Meanings of a placement strategy's scores; any other one's is a rate in msg/s.
+_SCORED = {"LeastResourceUsageWithWeight": ("Average usage", "fraction"), BY_DRAINING: ("Usage by then", "fraction")}
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A broker that was checked for a bundle, with the outcome in words; `score` if it got so far."""
+
+    broker: str
+    verdict: str
+    is_chosen: bool
+    score: float | None
+
+
+def candidates_of(row: Row, strategy: str) -> list[Candidate]:
+    """All candidates of a placement: the one chosen, then by score, then those without one by name."""
+    return sorted(
+        (_candidate(candidate, row, strategy) for candidate in row["candidates"]),
+        key=lambda c: (not c.is_chosen, c.score is None, c.score if c.score is not None else 0.0, c.broker),
     )
+
+
+def scored_by(strategy: str) -> tuple[str, str]:
+    """Return the meaning and the unit of a placement strategy's scores."""
+    return _SCORED.get(strategy, ("Long-term rate", "msg/s"))
+
+
+def strategy_of(row: Row, settings: Sequence[Row]) -> str:
+    """Return the strategy that scored a row's candidates: for a manual request the one in force."""
+    if row["strategy"] != BY_REQUEST:
+        return str(row["strategy"])
+    return next((json.loads(setting["value"]) for setting in settings if setting["key"] == PLACEMENT), "")
+
+
+def _candidate(candidate: Row, row: Row, strategy: str) -> Candidate:
+    broker, removed_by = candidate["broker"], candidate["removed_by"]
+    if broker == row["destination"]:
+        verdict = "chosen" if len(row["best"]) < 2 else f"chosen, first by name of {len(row['best'])} equals"
+    elif removed_by:
+        verdict = f"ruled out: {_FILTERS.get(removed_by, removed_by.replace('_', ' '))}"
+    elif broker in row["best"]:
+        verdict = "as good, later by name"
+    elif strategy == "RoundRobinBrokerSelector" or row["rule"].startswith("in_turns"):
+        verdict = "possible, not its turn"
+    elif strategy == "AvgShedder":
+        verdict = "possible, not planned"
+    else:
+        verdict = "possible, busier"
+    return Candidate(broker, verdict, broker == row["destination"], candidate["score"])

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from typing import Any
 
 from evenkeel.errors import BadInput, EvenkeelError, LakeError, NoSuchCycle
-from evenkeel.explain.subject import RecordedCommand, Subject
+from evenkeel.explain.subject import Subject
 from evenkeel.explain.wording import listed, time
-from evenkeel.lake.record import Attempt, Record
+from evenkeel.lake.record import Attempt, Record, Row
 from evenkeel.lake.record.known_files import FIRST_MOMENT, LAST_MOMENT
 from evenkeel.lake.record.ranges import nearest
 from evenkeel.lake.record.tables import text
@@ -69,12 +69,12 @@ def nothing_between(record: Record, clusters: Sequence[str], first: datetime, la
     )
 
 
-def no_manifest(command: RecordedCommand) -> LakeError:
+def no_manifest(command: Row) -> LakeError:
     """Return the answer for a command whose plan no manifest lists."""
     return LakeError(
-        f"command {command.command_id} is in the outbox, but no manifest of {command.cluster} at "
-        f"{time(command.cycle_at)} has its plan {command.plan_id}: the run died before it was listed. Its "
-        f"bundle is {command.bundle}."
+        f"command {command['command_id']} is in the outbox, but no manifest of {command['cluster']} at "
+        f"{time(command['cycle_at'])} has its plan {command['plan_id']}: the run died before it was listed. Its "
+        f"bundle is {command['bundle']}."
     )
 
 
@@ -93,26 +93,26 @@ def undecided(record: Record, attempt: Attempt) -> NoSuchCycle:
 
 
 def _decided_before(record: Record, attempt: Attempt) -> Attempt | None:
-    for span in _NEAR:
-        start = max(attempt.cycle_at - span, FIRST_MOMENT)
-        cycles = [cycle for cycle in record.cycles(attempt.cluster, start, attempt.cycle_at, _LIGHT) if cycle.decided]
-        if cycles:
-            return cycles[-1]
-    return None
+    return _decided(record, attempt, lambda span: (max(attempt.cycle_at - span, FIRST_MOMENT), attempt.cycle_at), -1)
 
 
 def _decided_after(record: Record, attempt: Attempt) -> Attempt | None:
+    return _decided(record, attempt, lambda span: (attempt.cycle_at, attempt.cycle_at + span), 0)
+
+
+def _decided(
+    record: Record, attempt: Attempt, within: Callable[[timedelta], tuple[datetime, datetime]], place: int
+) -> Attempt | None:
+    """Return the first or last (`place`) cycle that decided, in the shortest span that has one."""
     for span in _NEAR:
-        cycles = record.cycles(attempt.cluster, attempt.cycle_at, attempt.cycle_at + span, _LIGHT)
-        decided = [one for one in cycles if one.decided]
+        decided = [one for one in record.cycles(attempt.cluster, *within(span), _LIGHT) if one.decided]
         if decided:
-            return decided[0]
+            return decided[place]
     return None
 
 
 def has_decisions(record: Record, attempt: Attempt, bundle: str) -> bool:
     """Return True if a cycle has decided about a bundle: such rows outlive those of its load."""
-
     return any(
         record.rows([attempt], table, columns=["subject"], where=text("subject") == bundle)[attempt.attempt_id]
         for table in ("split_decisions", "unload_decisions", "placement_decisions")
@@ -179,7 +179,6 @@ def _has_namespace(record: Record, attempt: Attempt, subject: Subject) -> bool:
 
 
 def _bundles(record: Record, attempt: Attempt, namespace: str) -> list[str]:
-
     rows = record.rows([attempt], "bundle_load", columns=["bundle"], where=text("namespace") == namespace)
     return sorted({row["bundle"] for row in rows[attempt.attempt_id]})
 
@@ -225,7 +224,6 @@ def _split_before(record: Record, attempt: Attempt, bundle: str) -> str:
 
 
 def _splits_asked(record: Record, cluster: str, bundle: str) -> list[datetime]:
-
     condition = (text("bundle") == bundle) & (text("kind") == "split")
     rows = record.outbox("commands", cluster, FIRST_MOMENT, LAST_MOMENT, ["cycle_at"], condition)
     return [row["cycle_at"] for row in rows]
@@ -233,24 +231,19 @@ def _splits_asked(record: Record, cluster: str, bundle: str) -> list[datetime]:
 
 def _last_seen(record: Record, attempt: Attempt, subject: Subject) -> str:
     """A sentence with the last cycle before that had it, or the first one after; empty where none has."""
-
     table, column = ("broker_load", "broker") if subject.kind == "broker" else ("bundle_load", "bundle")
     condition: Any = text(column) == subject.name
     days = record.dates(table, attempt.cluster)
-    for day in _days([day for day in reversed(days) if day <= attempt.cycle_at.date()]):
+    for day in [day for day in reversed(days) if day <= attempt.cycle_at.date()][:_DAYS_BACK]:
         moments = _moments(record, table, attempt, day, condition)
         before = [at for at in moments if at <= attempt.cycle_at]
         if before:
             return f" It was last seen in the cycle of {time(max(before))}."
-    for day in _days([day for day in days if day >= attempt.cycle_at.date()]):
+    for day in [day for day in days if day >= attempt.cycle_at.date()][:_DAYS_BACK]:
         after = [at for at in _moments(record, table, attempt, day, condition) if at > attempt.cycle_at]
         if after:
             return f" It was first seen in the cycle of {time(min(after))}."
     return ""
-
-
-def _days(days: Sequence[date]) -> Iterator[date]:
-    yield from days[:_DAYS_BACK]
 
 
 def _moments(record: Record, table: str, attempt: Attempt, day: date, condition: Any) -> list[datetime]:

@@ -18,7 +18,7 @@ from evenkeel.errors import NoSuchCycle
 from evenkeel.lake.record import Attempt, Record, Row, clusters_of, read_rows, read_rows_of
 from evenkeel.lake.record.tables import is_in
 from evenkeel.pulsar.generations import Generation
-from evenkeel.settings import Key, registry, resolve
+from evenkeel.settings import registry, resolve
 from evenkeel.settings.key import SPELLINGS, VERSION_KEY
 
 
@@ -127,15 +127,12 @@ def settings_of(rows: Mapping[str, Sequence[Row]]) -> tuple[KeyInForce, ...]:
             key, value = str(row["key"]), str(row["value"])
             known = ClusterValue(cluster, value, str(row["origin"]), defaults.get(key, value))
             values.setdefault(key, []).append(known)
-    return tuple(
-        _setting(key, registry().get(key), tuple(cluster_values)) for key, cluster_values in sorted(values.items())
-    )
-
-
-def _setting(name: str, known: Key | None, values: tuple[ClusterValue, ...]) -> KeyInForce:
-    if known is None:
-        return KeyInForce(name, "of another version of Evenkeel", "", "", values)
-    return KeyInForce(name, known.meaning, known.unit, known.allowed, values)
+    settings = []
+    for name, cluster_values in sorted(values.items()):
+        entry = registry().get(name)
+        of = ("of another version of Evenkeel", "", "") if entry is None else (entry.meaning, entry.unit, entry.allowed)
+        settings.append(KeyInForce(name, *of, tuple(cluster_values)))
+    return tuple(settings)
 
 
 MOST_CHANGES, _MOST_KEYS = 20, 4

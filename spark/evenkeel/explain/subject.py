@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Literal
 
 from evenkeel.errors import BadInput, BadName, BadRange
 from evenkeel.explain.wording import time
-from evenkeel.lake.record import Record
+from evenkeel.lake.record import Record, Row
 from evenkeel.lake.record.known_files import FIRST_MOMENT, LAST_MOMENT
 from evenkeel.lake.record.tables import text
 from evenkeel.model.bundles import parse_range
@@ -64,19 +63,8 @@ _WHOLE = 64
 _MOST_NAMED = 5
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedCommand:
-    """A command of the outbox."""
-
-    command_id: str
-    plan_id: str
-    cluster: str
-    cycle_at: datetime
-    bundle: str
-
-
-def find_command(record: Record, beginning: str, clusters: Sequence[str]) -> RecordedCommand:
-    """Return the only command whose id begins with this text; BadInput without one, or with several."""
+def find_command(record: Record, beginning: str, clusters: Sequence[str]) -> Row:
+    """Return the only command of the outbox whose id begins with this text; BadInput without one, or with several."""
     import pyarrow.compute as pc
 
     whole = len(beginning) >= _WHOLE
@@ -84,18 +72,18 @@ def find_command(record: Record, beginning: str, clusters: Sequence[str]) -> Rec
     if not whole:
         condition = pc.starts_with(text("command_id"), pattern=beginning)
     columns = ["command_id", "plan_id", "cluster", "cycle_at", "bundle"]
-    commands: dict[str, RecordedCommand] = {}
+    commands: dict[str, Row] = {}
     for cluster in clusters:
         for row in record.outbox("commands", cluster, FIRST_MOMENT, LAST_MOMENT, columns, condition):
-            commands[row["command_id"]] = RecordedCommand(**{name: row[name] for name in columns})
+            commands[row["command_id"]] = row
     if len(commands) == 1:
         return next(iter(commands.values()))
     if not commands:
         days = sorted({day for cluster in clusters for day in record.dates("commands", cluster)})
         kept = f"commands are kept from {days[0]} to {days[-1]}" if days else "no command is on record at all"
         raise BadInput(f"no command {beginning!r} is on record ({', '.join(clusters)}): {kept}.")
-    newest = sorted(commands.values(), key=lambda command: (command.cycle_at, command.command_id), reverse=True)[
-        :_MOST_NAMED
-    ]
-    named = "; ".join(f"{command.command_id[:16]} ({command.bundle}, {time(command.cycle_at)})" for command in newest)
+    newest = sorted(commands.values(), key=lambda row: (row["cycle_at"], row["command_id"]), reverse=True)
+    named = "; ".join(
+        f"{row['command_id'][:16]} ({row['bundle']}, {time(row['cycle_at'])})" for row in newest[:_MOST_NAMED]
+    )
     raise BadInput(f"{len(commands)} commands begin with {beginning!r}: {named}. Give more of the id.")

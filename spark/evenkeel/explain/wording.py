@@ -36,3 +36,9 @@ def shortened(text: str, most: int) -> str:
         return text
     tail = most // 3
     return f"{text[: most - tail - 1]}…{text[-tail:]}"
+
+
+def ended(text: str) -> str:
+    """Return the text as a sentence ends."""
+    text = text.strip()
+    return text if text.endswith((".", "!", "?")) else f"{text}."

@@ -120,28 +120,18 @@ class Block:
         place = len(self.starts)
         self.starts.append(start)
         self.digests.append(digest)
-        for column_slice in slices:
-            pieces_of_namespace = self.pieces.setdefault(column_slice.namespace, [])
-            last = pieces_of_namespace[-1] if pieces_of_namespace else None
-            if last is not None and last.first + last.count == place and column_slice.goes_on(last):
-                for cells, more in zip(last.cells, column_slice.cells, strict=True):
+        for part in slices:
+            pieces = self.pieces.setdefault(part.namespace, [])
+            last = pieces[-1] if pieces else None
+            if last is not None and last.first + last.count == place and part.goes_on(last):
+                for cells, more in zip(last.cells, part.cells, strict=True):
                     cells.append(more)
-                last.shared.append(column_slice.shared)
-                last.bundles = column_slice.bundles
+                last.shared.append(part.shared)
+                last.bundles = part.bundles
                 last.count += 1
             else:
-                cells_of = tuple([part] for part in column_slice.cells)
-                pieces_of_namespace.append(
-                    Piece(
-                        place,
-                        column_slice.boundaries,
-                        column_slice.names,
-                        column_slice.bundles,
-                        cells_of,
-                        [column_slice.shared],
-                        1,
-                    )
-                )
+                cells_of = tuple([cells_of_metric] for cells_of_metric in part.cells)
+                pieces.append(Piece(place, part.boundaries, part.names, part.bundles, cells_of, [part.shared], 1))
 
     def _taken_apart(self) -> list[tuple[int, str, list[Slice]]]:
         columns: list[tuple[int, str, list[Slice]]] = [

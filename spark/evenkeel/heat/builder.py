@@ -10,7 +10,6 @@ equal records give equal tables.
 from __future__ import annotations
 
 import hashlib
-import logging
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -48,8 +47,6 @@ from evenkeel.model.amounts import plural
 from evenkeel.model.past_commands import BOUNCE_MS
 from evenkeel.retrying import retry, up_to_a_fifth_more
 from evenkeel.times import utc_seconds
-
-log = logging.getLogger(__name__)
 
 Progress = Callable[[str, int, int], None]
 """Function that gets a cluster, the number of cycles read, and the number of cycles to read."""
@@ -89,7 +86,7 @@ def build(lake: str, cluster: str | None = None, progress: Progress | None = Non
     record = Record(lake)
     names = clusters_of(record, cluster)
     opened = _OpenTables(lake, record, HeatTables(lake, make=True))
-    return [_built(opened, name, progress or _silent) for name in names]
+    return [_built(opened, name, progress or (lambda cluster, done, of: None)) for name in names]
 
 
 @dataclass(slots=True)
@@ -123,10 +120,6 @@ def as_text(built: Iterable[Built], lake: str) -> Iterator[str]:
         "the heat map in Airflow's page shows them; to keep them up to date unpause the DAG `heat`, or run "
         f"`evenkeel heat --lake {lake}` every ten minutes"
     )
-
-
-def _silent(cluster: str, done: int, of: int) -> None:
-    log.debug("%s: %d of %d cycles", cluster, done, of)
 
 
 def _built(opened: _OpenTables, cluster: str, progress: Progress) -> Built:
@@ -295,7 +288,8 @@ class _Build:
             for at, load in self._loads([before], "last_owner"):
                 watch.look(at, load, self._brokers.names)
         by_id = {candidate.attempt_id for candidate in attempts} & marked
-        for attempt, (at, load) in self._each(attempts):
+        by_time = {microseconds(attempt.cycle_at): attempt for attempt in attempts}
+        for at, load in self._loads(attempts):
             second = at / 1e6
             opened = self._closed(opened, second)
             while waiting and waiting[-1][1] <= second:
@@ -305,7 +299,7 @@ class _Build:
             for layer, start, _, mean in opened:
                 if start <= second < start + layer.seconds:
                     mean.add(load)
-            if attempt.attempt_id in by_id:
+            if by_time[at].attempt_id in by_id:
                 changes += watch.look(at, load, self._brokers.names)
         self._closed(opened, float("inf"))
         return changes
@@ -339,11 +333,6 @@ class _Build:
             )
         return self._pending[block.layer, block.start - block.layer.block_seconds].overview_before()
 
-    def _each(self, attempts: Sequence[Attempt]) -> Iterator[tuple[Attempt, tuple[int, Any]]]:
-        by_time = {microseconds(attempt.cycle_at): attempt for attempt in attempts}
-        for at, load in self._loads(attempts):
-            yield by_time[at], (at, load)
-
     def _loads(self, attempts: Iterable[Attempt], owner_column: str = "owner") -> Iterator[tuple[int, Any]]:
         """Yield moment (epoch µs) and bundles of each attempt whose rows exist, in the order of time."""
         columns = list(dict.fromkeys((*COLUMNS, owner_column)))
@@ -362,12 +351,8 @@ class _Build:
     def _flush(self, state: HeatState | None) -> None:
         """Commit the built columns: marks first, then blocks, and with them, at the end, the state."""
         self._flush_marks()
-        blocks = [
-            self._pending[place]
-            for place in sorted(
-                self._dirty, key=lambda layer_and_start: (layer_and_start[0].seconds, layer_and_start[1])
-            )
-        ]
+        places = sorted(self._dirty, key=lambda place: (place[0].seconds, place[1]))
+        blocks = [self._pending[place] for place in places]
         if blocks or state is not None:
             self._tables.replace(self._cluster, blocks, state)
         # Blocks are read again from now on: another builder may have written some of them.

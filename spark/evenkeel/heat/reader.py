@@ -33,6 +33,10 @@ MOST_DAYS = COARSEST.days + 1
 _MOST_CELLS = 8_000_000
 """Number of cells above which a part of a cluster is shown by the cluster's overview."""
 _DAY = 86_400
+_PIECE = (
+    *("namespace", "metric", "piece", "first_column", "columns", "ranges", "boundaries", "names", "bundles"),
+    *("cells", "shared", "block_start"),
+)
 Within = str | tuple[str, int, int]
 
 
@@ -218,21 +222,8 @@ class _PictureView:
         for column in columns:
             by_layer.setdefault(column.layer.seconds, []).append(column)
         for seconds, layer_columns in by_layer.items():
-            columns_read = [
-                "namespace",
-                "metric",
-                "piece",
-                "first_column",
-                "columns",
-                "ranges",
-                "boundaries",
-                "names",
-                "bundles",
-            ]
             starts = sorted({column.block for column in layer_columns})
-            rows = self._tables.blocks(
-                self._cluster, seconds, grain, starts, [*columns_read, "cells", "shared", "block_start"], where
-            )
+            rows = self._tables.blocks(self._cluster, seconds, grain, starts, _PIECE, where)
             stored = self._stored(rows.to_pylist(), layer_columns, brokers, columns.index(layer_columns[0]))
             pieces += side_by_side(stored) if grain == NAMESPACES else stored
         return grain, sorted(pieces, key=lambda piece: piece.first)

@@ -112,19 +112,11 @@ def _broker_shares(bytes_: npt.NDArray[np.float64], owner: npt.NDArray[np.uint16
 MarkRow = dict[str, Any]
 BOUNCE, SPLIT, HELD, MOVE = "bounce", "split", "held", "move"
 KINDS = (BOUNCE, SPLIT, HELD, MOVE)
-_COMMAND = (
-    "cluster",
-    "command_id",
-    "plan_id",
-    "cycle_at",
-    "step",
-    "kind",
-    "bundle",
-    "from_broker",
-    "destination",
-    "mode",
+COMMAND = (
+    *("cluster", "command_id", "plan_id", "cycle_at", "step", "kind", "bundle", "from_broker", "destination", "mode"),
     "topic",
 )
+"""The columns of `commands` that marks and courses are made of."""
 _GUARD = ("subject", "subject_kind", "position", "kind", "outcome", "rule", "broker", "destination")
 _TICK = timedelta(microseconds=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -141,7 +133,7 @@ def command_marks(record: Record, attempts: Sequence[Attempt]) -> list[MarkRow]:
     plans = {(attempt.cycle_at, attempt.plan_id) for attempt in acting}
     span = (acting[0].cluster, acting[0].cycle_at, acting[-1].cycle_at)
     commands = [
-        row for row in record.outbox("commands", *span, columns=_COMMAND) if (row["cycle_at"], row["plan_id"]) in plans
+        row for row in record.outbox("commands", *span, columns=COMMAND) if (row["cycle_at"], row["plan_id"]) in plans
     ]
     seen = record.outbox("outcomes", *span, columns=["command_id", "outcome", "seen_at", "detail"]) if commands else []
     marks = [_command_mark(row) for row in with_outcomes(commands, seen)]
@@ -159,15 +151,16 @@ def _command_mark(row: Mapping[str, Any]) -> MarkRow:
     if row["kind"] == SPLIT:
         return _mark(row["cycle_at"], SPLIT, row["bundle"], f"split{word}")
     subject = f"topic {row['topic']} " if row.get("topic") else ""
-    return _mark(row["cycle_at"], MOVE, row["bundle"], f"{subject}{_way(row['from_broker'], row['destination'])}{word}")
+    return _mark(row["cycle_at"], MOVE, row["bundle"], f"{subject}{way(row['from_broker'], row['destination'])}{word}")
 
 
 def _held_mark(at: datetime, row: Mapping[str, Any]) -> MarkRow:
-    way = _way(row["broker"], row["destination"]) if row["kind"] != SPLIT else SPLIT
-    return _mark(at, HELD, row["subject"], f"{way} held by {row['rule']}")
+    words = way(row["broker"], row["destination"]) if row["kind"] != SPLIT else SPLIT
+    return _mark(at, HELD, row["subject"], f"{words} held by {row['rule']}")
 
 
-def _way(source: str | None, destination: str | None) -> str:
+def way(source: str | None, destination: str | None) -> str:
+    """Return from where to where a bundle goes, in words."""
     return f"{source or 'nobody'} → {destination or 'where Pulsar chooses'}"
 
 

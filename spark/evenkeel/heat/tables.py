@@ -7,8 +7,7 @@ the second one gets `HeatConflict` before any of its rows is visible; writers of
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -28,8 +27,6 @@ from evenkeel.lake.table_files import delta_table, demand_no_links, is_delta_tab
 if TYPE_CHECKING:
     import pyarrow as pa
     from deltalake import DeltaTable
-
-log = logging.getLogger(__name__)
 
 BLOCKS, MARKS = "heat_blocks", "heat_marks"
 STATE = "state"
@@ -116,18 +113,20 @@ class HeatTables:
 
     def places(self) -> dict[str, list[tuple[int, str, int]]]:
         """Return cluster -> layer, grain and start of each of its blocks, from the log alone."""
+        clusters: dict[str, list[tuple[int, str, int]]] = {}
+        for cluster, layer, grain, start in self._partitions(BLOCKS):
+            clusters.setdefault(str(cluster), []).append((int(layer), str(grain), int(start)))
+        return clusters
+
+    def _partitions(self, name: str) -> Iterator[tuple[Any, ...]]:
+        """Yield the values of the partition columns of each file of a table."""
         import pyarrow as pa
 
-        opened = self._opened[BLOCKS]
-        if opened is None:
-            return {}
-        actions = pa.table(opened.get_add_actions(flatten=True))
-        names = [f"partition.{name}" for name in HEAT_TABLES[BLOCKS].partition]
-        clusters: dict[str, list[tuple[int, str, int]]] = {}
-        if actions.num_rows:
-            for cluster, *place in zip(*(actions.column(name).to_pylist() for name in names), strict=True):
-                clusters.setdefault(str(cluster), []).append((int(place[0]), str(place[1]), int(place[2])))
-        return clusters
+        opened = self._opened[name]
+        actions = None if opened is None else pa.table(opened.get_add_actions(flatten=True))
+        if actions is not None and actions.num_rows:
+            names = (f"partition.{column}" for column in HEAT_TABLES[name].partition)
+            yield from zip(*(actions.column(column).to_pylist() for column in names), strict=True)
 
     def state(self, cluster: str) -> HeatState | None:
         """Return the progress in the cluster's record; None before the first build."""
@@ -188,16 +187,7 @@ class HeatTables:
 
     def mark_places(self, cluster: str) -> list[int]:
         """Return the blocks of ten days that have marks."""
-        import pyarrow as pa
-
-        opened = self._opened[MARKS]
-        actions = None if opened is None else pa.table(opened.get_add_actions(flatten=True))
-        if actions is None or not actions.num_rows:
-            return []
-        pairs = zip(
-            *(actions.column(f"partition.{column}").to_pylist() for column in ("cluster", "block_start")), strict=True
-        )
-        return sorted({int(start) for owner_cluster, start in pairs if owner_cluster == cluster})
+        return sorted({int(start) for owner_cluster, start in self._partitions(MARKS) if owner_cluster == cluster})
 
     def marks(self, cluster: str, starts: Sequence[int], where: Any = None) -> pa.Table:
         """Return rows of `heat_marks` of these blocks of ten days, in any order."""

@@ -11,10 +11,11 @@ file has to be opened. So after a reading the next one waits for twenty times as
 from __future__ import annotations
 
 import time
-from collections import Counter, OrderedDict, defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 import pyarrow.compute as pc
@@ -89,7 +90,7 @@ class CommitTimes:
 
     def __init__(self, lake: str) -> None:
         self._lake = Lake(lake)
-        self._known: OrderedDict[tuple[str, int], tuple[str, str, datetime] | None] = OrderedDict()
+        self._commit = lru_cache(_KEPT_COMMITS)(self._read)
 
     def seconds_of(self, attempt: Attempt) -> dict[str, float]:
         """Return task -> its duration in seconds, for tasks of an attempt with known commits; see `declarations`."""
@@ -109,14 +110,6 @@ class CommitTimes:
                 seconds[task] = (ends[task] - before).total_seconds()
             before = ends[task]
         return seconds
-
-    def _commit(self, table: str, version: int) -> tuple[str, str, datetime] | None:
-        key = (table, version)
-        if key not in self._known:
-            self._known[key] = self._read(table, version)
-            if len(self._known) > _KEPT_COMMITS:
-                self._known.popitem(last=False)
-        return self._known[key]
 
     def _read(self, table: str, version: int) -> tuple[str, str, datetime] | None:
         """Return task, write id and moment of a commit; None if it is gone, or lacks them."""
@@ -144,7 +137,6 @@ def _said(line: bytes) -> tuple[str, str, datetime] | None:
 
 
 MOST_WITNESSES = 32
-_LOG, _VERIFY = "log", "verify"
 Labels = tuple[str, ...]
 
 
@@ -179,8 +171,8 @@ class LakeReader:
                 for task, seconds in self._commits.seconds_of(rows.newest).items():
                     figures.say("evenkeel_task_duration_seconds", seconds, rows.cluster, task)
         if cluster is None:
-            _try(figures, _LOG, lambda: _say_log(figures, self._log.read()))
-            _try(figures, _VERIFY, lambda: _say_verify(figures, self._recent.lake))
+            _try(figures, "log", lambda: _say_log(figures, self._log.read()))
+            _try(figures, "verify", lambda: _say_verify(figures, self._recent.lake))
         return figures
 
     def _say_validation(self, figures: LakeFigures, gathered: StatusGathered) -> None:

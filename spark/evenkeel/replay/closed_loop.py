@@ -82,12 +82,9 @@ def simulate(scenario: Scenario, steering: ModelSteering) -> Iterator[Made]:
             for row in decided.rows["placement_decisions"]
             if row["cause"] == "no_owner" and row["outcome"] == "placed"
         ]
-        cluster.carry_out(zip(_unique(decided, n), destinations, strict=True), lost)
-
-
-def _unique(decided: whole.DecidedCycle, n: int) -> list[Mapping[str, Any]]:
-    """Return the commands with unique ids: a plan of acts alone has no id from which theirs could be made."""
-    return [{**row, "command_id": f"{n:06d}-{row['step']:04d}"} for row in decided.rows["commands"]]
+        # A plan of acts alone has no id from which those of its commands could be made.
+        commands = [{**row, "command_id": f"{n:06d}-{row['step']:04d}"} for row in decided.rows["commands"]]
+        cluster.carry_out(zip(commands, destinations, strict=True), lost)
 
 
 def _rows_of_cycle(

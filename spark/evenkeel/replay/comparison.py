@@ -168,6 +168,10 @@ class VariantComparison:
         ]
         return "\n".join(line.rstrip() for line in lines)
 
+    def text(self, *more: str) -> str:
+        """The comparison as text, with its notes and `more` of them."""
+        return "\n".join((self.table(), "", *self.notes(), *more))
+
     def notes(self) -> list[str]:
         """Return notes: each variant, if Evenkeel's planner decides, if recorded decisions were reproduced, and what to
         know of strategies and keys before a variant is put into force."""

@@ -205,21 +205,6 @@ class Played:
         }
 
 
-def keep_closed_loop(
-    spark: SparkSession,
-    root: str,
-    played: Played,
-    comparison: VariantComparison,
-    moments: Sequence[datetime],
-    scenario: Mapping[str, Any],
-) -> None:
-    """Append the rows, and then record the replay; `scenario` is the model, its traffic and the seed."""
-    lake = Lake(root)
-    lake.ensure_tables(spark, TABLES_OF_REPLAYS)
-    writes = append(spark, lake, "simulate", comparison, moments[0], played.frames(spark))
-    put_on_record(spark, lake, CLOSED_LOOP, comparison, moments, writes, scenario)
-
-
 def append(
     spark: SparkSession,
     lake: Lake,

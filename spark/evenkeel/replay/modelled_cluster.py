@@ -286,19 +286,7 @@ class Cluster:
 
 
 def _act(command: Row, destination: str | None, at: datetime, seen_at: datetime) -> dict[str, Any]:
-    return {
-        "command_id": command["command_id"],
-        "plan_id": command["plan_id"],
-        "kind": command["kind"],
-        "bundle": command["bundle"],
-        "from_broker": command["from_broker"],
-        "destination": destination,
-        "cuts": command["cuts"],
-        "unload_children": command["unload_children"],
-        "mode": "auto",
-        "outcome": "done",
-        "detail": "in the model",
-        "cycle_at": utc_text(at),
-        "expires_at": None,
-        "seen_at": utc_text(seen_at),
-    }
+    names = ("command_id", "plan_id", "kind", "bundle", "from_broker", "cuts", "unload_children")
+    done = {"mode": "auto", "outcome": "done", "detail": "in the model", "expires_at": None}
+    times = {"cycle_at": utc_text(at), "seen_at": utc_text(seen_at)}
+    return {**{name: command[name] for name in names}, "destination": destination, **done, **times}

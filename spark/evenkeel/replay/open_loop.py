@@ -9,39 +9,38 @@ from __future__ import annotations
 import json
 import os
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from evenkeel.cycle.frames import without_rejected
 from evenkeel.cycle.runner import fetched
+from evenkeel.errors import LakeError
 from evenkeel.handover import Write
 from evenkeel.lake.record import Attempt, chunked
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.schemas.acted import UNLOAD_TOPIC
 from evenkeel.lake.store import Lake
+from evenkeel.model.bundles import HIGHEST_HASH
+from evenkeel.plan_splits.planner_wishes import looks_at_topics
+from evenkeel.plan_splits.round import BY_RANGE
+from evenkeel.plan_splits.rules.bundle_splitter_task import bandwidth_limit
+from evenkeel.plan_splits.rules.planner_splits import HEAVY
+from evenkeel.plan_splits.task import PERSISTENT_TYPE, TOPICS_TYPE, hashes_in, persistent_in, picks_by_topics
 from evenkeel.publish.plan import GUARD_TABLE
 from evenkeel.repetition import BUNDLES, OBSERVED, STATE, columns_looked_at
 from evenkeel.replay.comparison import VariantComparison, planner_word
 from evenkeel.replay.fold import CARRIED, CYCLES, DECISIONS, decide_part
 from evenkeel.replay.history import OPEN_LOOP, TABLES_OF_REPLAYS, History, append, put_on_record, read_history
-from evenkeel.replay.split_topics import (
-    PERSISTENT,
-    TOPICS,
-    persistent_topics,
-    persistent_type,
-    rows_of,
-    topic_hashes,
-    topics_type,
-)
 from evenkeel.replay.variants import Variant, check_limit, manager_of, notes_on, settings_of, variants_of
 from evenkeel.settings import EffectiveSettings, Settings, settings_in
-from evenkeel.spark.column_types import columns_of, type_of
+from evenkeel.spark.column_types import columns_of, schema_of, type_of
 from evenkeel.spark.grouped import grouped_map, partition_of
 from evenkeel.spark.row_order import in_content_order
 from evenkeel.times import FROM_TO, utc_text
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
 
@@ -55,7 +54,8 @@ _ACTING: Mapping[str, tuple[str, str]] = {
     GUARD_TABLE: ("outcome", "held"),
 }
 """Of the recorded decisions, those that act: table -> column and its value. Bundles that leave have placements."""
-_OF_TOPICS = {TOPICS: topics_type, PERSISTENT: persistent_type}
+TOPICS, PERSISTENT = "topic_hashes", "persistent_topics"
+_OF_TOPICS = {TOPICS: TOPICS_TYPE, PERSISTENT: PERSISTENT_TYPE}
 Progress = Callable[[int, int], None]
 Carried = dict[str, Any]
 
@@ -264,11 +264,11 @@ def _decided(
     )
 
 
-def _rows(spark: SparkSession, lake: Lake, chunk: Sequence[Attempt], table: str) -> DataFrame:
-    """The rows of the chunk's writes; of decided tables those that act."""
+def _rows(spark: SparkSession, lake: Lake, cycles: Iterable[Attempt], table: str) -> DataFrame:
+    """The rows that these cycles wrote to a table; of decided tables those that act."""
     from pyspark.sql import functions as F
 
-    rows = rows_of(spark, lake, chunk, table)
+    rows = lake.read(spark, table, [write for attempt in cycles for write in attempt.writes_of(table)])
     if table in _ACTING:
         column, value = _ACTING[table]
         rows = rows.where(F.col(column) == value)
@@ -279,7 +279,7 @@ def _input_type(table: str) -> StructType:
     """The columns of an input that rounds read, without the moment of the cycle."""
     from pyspark.sql.types import StructType
 
-    schema = _OF_TOPICS[table]() if table in _OF_TOPICS else TABLES[table].struct_type()
+    schema = schema_of(_OF_TOPICS[table]) if table in _OF_TOPICS else TABLES[table].struct_type()
     names = schema.names if table in _OF_TOPICS else columns_looked_at(table, schema.names)
     return StructType([field for field in schema.fields if field.name in names and field.name != "cycle_at"])
 
@@ -327,6 +327,125 @@ def asked(
     return request
 
 
-def comparison_text(comparison: VariantComparison) -> str:
-    """The comparison as text."""
-    return "\n".join((comparison.table(), "", *comparison.notes()))
+# Topics that splits read, and numbers of topics for manual requests.
+#
+# The topics are those of every bundle that a variant might cut, in every cycle of a chunk. The numbers are per bundle,
+# if a manual request was for the largest bundle. The bundles that a variant cuts follow from its state, which only the
+# fold knows. So the topics of all bundles over the lowest limit of any variant are gathered, and the fold takes those
+# it has chosen. Without a variant that cuts by topics nothing is read.
+
+_HEAVY, _NEARLY = "is_heavy", 0.999
+_KEY = ["cluster", "cycle_at"]
+
+
+def persistent_topics(
+    spark: SparkSession, lake: Lake, cluster: str, wishes: Sequence[tuple[Attempt, Mapping[str, Any]]]
+) -> DataFrame | None:
+    """Return rows of `PERSISTENT_TYPE` with `cycle_at`, or None without a request for the largest or the hottest
+    bundle.
+
+    `wishes`: the requests that the cycles took. Raises LakeError if topic figures are past their retention.
+    """
+    picking = [(attempt, wish["namespace"]) for attempt, wish in wishes if picks_by_topics(wish)]
+    if not picking:
+        return None
+    cycles = list({attempt.attempt_id: attempt for attempt, _ in picking}.values())
+    _demand(cycles, "a manual request was for the largest bundle of a namespace: leave that cycle out")
+
+    wished = sorted({(cluster, attempt.cycle_at, namespace) for attempt, namespace in picking})
+    asked = spark.createDataFrame(wished, "cluster string, cycle_at timestamp, namespace string")
+    bundles = _rows(spark, lake, cycles, "bundle_load")
+    return persistent_in(asked, _topics(spark, lake, cycles), bundles, _KEY)
+
+
+def topic_hashes(
+    spark: SparkSession, lake: Lake, chunk: Sequence[Attempt], settings: Iterable[Settings]
+) -> DataFrame | None:
+    """Return rows of `TOPICS_TYPE` with `cycle_at`, or None if no variant needs topics. `settings`: of all variants.
+
+    Raises LakeError if topic figures are past their retention; not if the planner alone needs them, which then splits
+    nothing.
+    """
+    from pyspark.sql import functions as F
+
+    every = [*settings]
+    cutting = [
+        variant_settings
+        for variant_settings in every
+        if variant_settings.defaultNamespaceBundleSplitAlgorithm != BY_RANGE
+    ]
+    planning = any(map(looks_at_topics, every))
+    wished = any(attempt.planned["wishes"] for attempt in chunk)
+    if not cutting and not wished and not planning:
+        return None
+    if cutting or wished:
+        _demand(
+            chunk,
+            f"a variant cuts bundles by topics: set defaultNamespaceBundleSplitAlgorithm={BY_RANGE}, or begin later",
+        )
+
+    bundles = _rows(spark, lake, chunk, "bundle_load")
+    asked = bundles
+    if not wished:
+        over = _over_a_limit(cutting) if cutting else F.lit(False)
+        asked = (_with_heavy(bundles) if planning else bundles.withColumn(_HEAVY, F.lit(False))).where(
+            over | F.col(_HEAVY)
+        )
+    is_last = (F.col("upper") == F.lit(HIGHEST_HASH)).alias("is_last")
+    chosen = asked.select(*_KEY, "namespace", "bundle", "owner", "lower", "upper", is_last)
+    return hashes_in(chosen, _topics(spark, lake, chunk), _KEY)
+
+
+def _with_heavy(bundles: DataFrame) -> DataFrame:
+    """Return the bundles that the planner may look into, and perhaps a few more: these sums differ a little."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    of_broker = Window.partitionBy(*_KEY, "owner")
+    is_heavy = F.lit(False)
+    for figure in ("used_msg_throughput", "used_msg_rate"):
+        ins, outs = (_counting(F.col(f"{figure}_{end}")) for end in ("in", "out"))
+        traffic = ins + outs
+        is_heavy |= (traffic > 0) & (traffic >= _NEARLY * HEAVY * F.sum(traffic).over(of_broker))
+    return bundles.withColumn(_HEAVY, F.coalesce(is_heavy & F.col("owner").isNotNull(), F.lit(False)))
+
+
+def _counting(figure: Column) -> Column:
+    """Return a figure; NULL if it is unknown, or not a finite number above 0."""
+    from pyspark.sql import functions as F
+
+    return F.when((figure > 0) & (figure < float("inf")), figure).otherwise(0.0)
+
+
+def _topics(spark: SparkSession, lake: Lake, cycles: Iterable[Attempt]) -> DataFrame:
+    """The topic figures of these cycles, without those that were rejected."""
+    rejected = [write for attempt in cycles for write in attempt.writes_of("rejected")]
+    return without_rejected(lake, spark, _rows(spark, lake, cycles, "topic_stats"), "topic_stats", rejected)
+
+
+def _over_a_limit(settings: Sequence[Settings]) -> Column:
+    """Return a column: True if a row of `bundle_load` exceeds the lowest limit in any figure that a rule reads."""
+    from pyspark.sql import functions as F
+
+    def both(name: str) -> Column:
+        ins, outs = (F.coalesce(F.col(f"{name}_{end}"), F.lit(0.0)) for end in ("in", "out"))
+        return ins + outs
+
+    topics = min(setting.loadBalancerNamespaceBundleMaxTopics for setting in settings)
+    sessions = min(setting.loadBalancerNamespaceBundleMaxSessions for setting in settings)
+    rate = float(min(setting.loadBalancerNamespaceBundleMaxMsgRate for setting in settings))
+    flow = float(min(bandwidth_limit(setting) for setting in settings))
+    over = F.col("topics") > topics
+    if sessions > 0:
+        over |= F.coalesce("producers", F.lit(0)) + F.coalesce("consumers", F.lit(0)) > sessions
+    for term in ("used", "long"):
+        over |= (both(f"{term}_msg_rate") > rate) | (both(f"{term}_msg_throughput") > flow)
+    return F.coalesce(over, F.lit(False))
+
+
+def _demand(chunk: Sequence[Attempt], why: str) -> None:
+    lacking = [attempt for attempt in chunk if not attempt.writes_of("topic_stats")]
+    if lacking:
+        raise LakeError(
+            f"the cycle of {lacking[0].cluster} at {lacking[0].cycle_at.isoformat()} lists no topic figures, and {why}"
+        )

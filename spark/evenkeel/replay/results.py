@@ -277,12 +277,8 @@ def _lines(replay: ReplayOnRecord, name: str, span: HistorySpan | None) -> Varia
     heading = "[settings]" if span is None else f"[clusters.{_key(replay.cluster)}.settings]"
     notes = ["Compared with Pulsar's defaults, since the cluster was a model."] if span is None else []
     note = " ".join([*notes, *(f"{text}." for text in notes_on([differing], wanted.settings.generation))])
-    return VariantLines(name, "\n".join((heading, *toml_lines(differing))), note)
-
-
-def toml_lines(values: Mapping[str, Value]) -> list[str]:
-    """Keys with values as lines of TOML."""
-    return [f"{key} = {_toml(value)}" for key, value in sorted(values.items())]
+    lines = [f"{key} = {_toml(value)}" for key, value in sorted(differing.items())]
+    return VariantLines(name, "\n".join((heading, *lines)), note)
 
 
 def _toml(value: Value) -> str:

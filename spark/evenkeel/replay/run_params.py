@@ -14,7 +14,7 @@ from evenkeel.errors import BadInput
 from evenkeel.replay.closed_loop import CLUSTER
 from evenkeel.replay.comparison import VariantComparison
 from evenkeel.replay.history import Played, read_span
-from evenkeel.replay.open_loop import asked, comparison_text, replay
+from evenkeel.replay.open_loop import asked, replay
 from evenkeel.replay.simulation import (
     GENERATED_MANAGER,
     SimulationRequest,
@@ -24,7 +24,7 @@ from evenkeel.replay.simulation import (
     play,
     simulated_variants,
 )
-from evenkeel.replay.variants import Variant, check_limit, settings_of, variants_of
+from evenkeel.replay.variants import Variant, check_limit, settings_of, value_text, variants_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,7 +45,7 @@ def _called(name: str) -> str:
 def run_params(spark: SparkSession, lake: str, params: Mapping[str, Any]) -> str:
     """Replay or simulate by a DAG run's params, log the comparison, and return JSON with its `replay_id`."""
     comparison = _simulated(spark, lake, params) if _kind(params) == SIMULATE else _replayed(spark, lake, params)
-    log.info("%s", comparison_text(comparison))
+    log.info("%s", comparison.text())
     return json.dumps({"replay_id": comparison.replay_id, "variants": comparison.rows()})
 
 
@@ -100,23 +100,16 @@ def simulation_request(lake: str, params: Mapping[str, Any]) -> SimulationReques
 
 def _variant_words(params: Mapping[str, Any]) -> dict[str, Any]:
     """Strategies, settings and variants as a command line has them."""
+
+    def pairs(settings: Mapping[str, Any] | None) -> list[str]:
+        return [f"{key}={value_text(value)}" for key, value in (settings or {}).items()]
+
+    variants = params.get("variants") or {}
     return {
         "strategies": list(params.get("strategies") or ()),
-        "settings": [f"{key}={_text(value)}" for key, value in (params.get("settings") or {}).items()],
-        "variants": [f"{name}:{_pairs(pairs)}" for name, pairs in (params.get("variants") or {}).items()],
+        "settings": pairs(params.get("settings")),
+        "variants": [f"{name}:{','.join(pairs(settings))}" for name, settings in variants.items()],
     }
-
-
-def _pairs(settings: Mapping[str, Any]) -> str:
-    return ",".join(f"{key}={_text(value)}" for key, value in settings.items())
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, list):
-        return ",".join(map(str, value))
-    if value is None:
-        return ""
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 @dataclass(frozen=True, slots=True)

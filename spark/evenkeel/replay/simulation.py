@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.errors import BadInput
+from evenkeel.lake.store import Lake
 from evenkeel.model.amounts import plural
 from evenkeel.pulsar.snapshot import CLASSES, EXTENSIBLE
 from evenkeel.replay.closed_loop import (
@@ -23,7 +24,8 @@ from evenkeel.replay.closed_loop import (
 )
 from evenkeel.replay.comparison import CLOSED_LOOP, VariantComparison, planner_word
 from evenkeel.replay.fold import CYCLES, Made
-from evenkeel.replay.history import Played, keep_closed_loop, read_history
+from evenkeel.replay.history import CLOSED_LOOP as KIND
+from evenkeel.replay.history import TABLES_OF_REPLAYS, Played, append, put_on_record, read_history
 from evenkeel.replay.recorded_traffic import error_of, read_seen, recorded_rows, recorded_scenario
 from evenkeel.replay.variants import RECORDED, Variant, check_limit, notes_on, settings_of, variants_of
 from evenkeel.settings import EffectiveSettings, resolve
@@ -71,11 +73,6 @@ class SimulationRequest:
     def is_recorded(self) -> bool:
         """Return True if the traffic is the recorded one."""
         return self.scenario == RECORDED or (self.scenario is None and bool(self.lake))
-
-    @property
-    def times(self) -> tuple[str, str]:
-        """Return the names of the ends of the range."""
-        return self.called("since"), self.called("until")
 
     def size(self) -> Size:
         """Return the size of generated traffic. BadInput as `check`."""
@@ -171,7 +168,8 @@ def _model(scenario: Scenario) -> dict[str, Any]:
 
 
 def _recorded(request: SimulationRequest) -> Stage:
-    history = read_history(str(request.lake), request.cluster, request.since, request.until, options=request.times)
+    options = request.called("since"), request.called("until")
+    history = read_history(str(request.lake), request.cluster, request.since, request.until, options=options)
     seen = read_seen(history)
     planned = [cycle.planned for cycle in history.cycles]
     in_force = [(history.settings[str(row["settings_digest"])], str(row["manager"])) for row in planned]
@@ -229,6 +227,9 @@ def play(asked: Simulation, played: Played | None, progress: Callable[[int, int]
     return comparison
 
 
-def keep(spark: SparkSession, lake: str, played: Played, comparison: VariantComparison, asked: Simulation) -> None:
-    """Record a simulation that was played."""
-    keep_closed_loop(spark, lake, played, comparison, asked.stage.scenario.moments, asked.stage.scenario_row)
+def keep(spark: SparkSession, root: str, played: Played, comparison: VariantComparison, asked: Simulation) -> None:
+    """Append the rows of a simulation that was played, and then record it, with its model, its traffic and the seed."""
+    lake, moments = Lake(root), asked.stage.scenario.moments
+    lake.ensure_tables(spark, TABLES_OF_REPLAYS)
+    writes = append(spark, lake, "simulate", comparison, moments[0], played.frames(spark))
+    put_on_record(spark, lake, KIND, comparison, moments, writes, asked.stage.scenario_row)

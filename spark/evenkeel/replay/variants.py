@@ -40,7 +40,7 @@ class Variant:
 
     def described(self) -> str:
         """The differences in words."""
-        return ", ".join(f"{key}={_text(value)}" for key, value in self.overrides.items()) or "recorded settings"
+        return ", ".join(f"{key}={value_text(value)}" for key, value in self.overrides.items()) or "recorded settings"
 
 
 def variants_of(
@@ -71,13 +71,7 @@ def overrides_in(words: str) -> dict[str, Value]:
     """The overrides that `Variant.described` put into words. SettingsError for a key or value of another version."""
     if words == Variant("").described():
         return {}
-    pairs: list[str] = []
-    for part in words.split(", "):
-        if "=" in part or not pairs:
-            pairs.append(part)
-        else:
-            pairs[-1] += f", {part}"
-    return typed_overrides(pairs, "variant")
+    return typed_overrides(pairs_in(words, ", "), "variant")
 
 
 def notes_on(variants: Iterable[Mapping[str, Value]], generation: Generation) -> list[str]:
@@ -177,20 +171,21 @@ def _strategy(name: str) -> dict[str, Value]:
     )
 
 
-def pairs_in(text: str) -> list[str]:
+def pairs_in(text: str, comma: str = ",") -> list[str]:
     """Return keys and values: `a=1,b=x,y` is a=1 and b=x,y. A part without `=` belongs to the value before it."""
     pairs: list[str] = []
-    for part in text.split(","):
+    for part in text.split(comma):
         if "=" in part or not pairs:
             pairs.append(part)
         else:
-            pairs[-1] += f",{part}"
+            pairs[-1] += f"{comma}{part}"
     return pairs
 
 
-def _text(value: Value) -> str:
-    if isinstance(value, frozenset | tuple):
-        return ",".join(sorted(value))
+def value_text(value: Value | list[str]) -> str:
+    """Return a value as a command line has it."""
+    if isinstance(value, frozenset | tuple | list):
+        return ",".join(map(str, value if isinstance(value, list) else sorted(value)))
     if value is None:
         return ""
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -30,5 +30,5 @@ def build_report(
     None looks in the source of the cycles' snapshots. Raises LakeError and NoSuchCycle.
     """
     path = Path(out)
-    page = render(build_model(gather(lake, cluster=cluster, cycle=cycle, recording=recording)))
+    page = render(build_model(lake, gather(lake, cluster=cluster, cycle=cycle, recording=recording)))
     return write_below(path.parent, path.name, page)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 
 from evenkeel.explain import wording
 from evenkeel.lake.record import Attempt, Row
@@ -12,9 +15,8 @@ from evenkeel.model import amounts
 from evenkeel.publish.plan import PlannedMove, forecast
 from evenkeel.report.compare import ShedderComparison
 from evenkeel.report.decisions import Decisions, decisions, held_bundles
-from evenkeel.report.gather import ClusterRows, CourseModel, Gathered, course_model
+from evenkeel.report.gather import ClusterRows, CourseModel, course_model
 from evenkeel.report.headline import (
-    Check,
     Headline,
     RejectionSummary,
     Result,
@@ -25,7 +27,7 @@ from evenkeel.report.headline import (
     results,
     tally,
 )
-from evenkeel.report.planner_chapter import PlannerChapter, planner_chapter
+from evenkeel.report.plan_cost import traffic_of
 from evenkeel.shed.strategies import overload_shedder, threshold_shedder
 
 
@@ -38,39 +40,23 @@ class Fact:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class SettingLine:
-    """A setting in force: value as JSON text; origin begins with override, observed or default."""
-
-    key: str
-    value: str
-    unit: str
-    origin: str
-
-
-@dataclass(frozen=True, slots=True)
-class WriteLine:
-    """A write of this attempt, or one of an earlier cycle that it read."""
-
-    table: str
-    rows: int
-    version: int
-    write_id: str
-    commit: str
-
-
 @dataclass(frozen=True)
 class Provenance:
-    """The origin of the cycle, so that it can be found and recomputed."""
+    """The origin of the cycle, so that it can be found and recomputed: its writes, and those of earlier cycles that it
+    read, as the manifest lists them."""
 
     facts: tuple[Fact, ...]
-    writes: tuple[WriteLine, ...]
-    reads: tuple[WriteLine, ...]
+    writes: tuple[Row, ...]
+    reads: tuple[Row, ...]
 
 
 @dataclass(frozen=True)
 class Chapter:
-    """The report of one cluster's cycle."""
+    """The report of one cluster's cycle.
+
+    `limit`: the row that `usage_limit` chooses. `checks_failed` and `checks_passed`: rows of `validation_results`;
+    `settings`: rows of `settings` by what their origin begins with: override, observed or default.
+    """
 
     cluster: str
     cycle_at: datetime
@@ -81,15 +67,15 @@ class Chapter:
     newer: str
     state: tuple[Fact, ...]
     brokers: tuple[BrokerLine, ...]
-    limit: UsageLimit | None
+    limit: Row | None
     course: CourseModel
     decisions: Decisions
     results: tuple[Result, ...]
     rejections: tuple[RejectionSummary, ...]
     rejected_records: int
-    checks_failed: tuple[Check, ...]
-    checks_passed: tuple[Check, ...]
-    settings: Mapping[str, tuple[SettingLine, ...]]
+    checks_failed: tuple[Row, ...]
+    checks_passed: tuple[Row, ...]
+    settings: Mapping[str, tuple[Row, ...]]
     provenance: Provenance
     comparison: ShedderComparison | None
     missing: Mapping[str, str]
@@ -105,11 +91,11 @@ class CycleReport:
     chapters: tuple[Chapter, ...]
 
 
-def build_model(gathered: Gathered) -> CycleReport:
-    """Return the report of the gathered rows. Pure: equal rows give equal reports."""
-    chapters = tuple(_chapter(rows) for rows in gathered.clusters)
+def build_model(lake: str | Path, clusters: Sequence[ClusterRows]) -> CycleReport:
+    """Return the report of the clusters' rows of a lake. Pure: equal rows give equal reports."""
+    chapters = tuple(map(_chapter, clusters))
     names = wording.listed([wording.shortened(wording.visible(chapter.cluster), 60) for chapter in chapters])
-    return CycleReport(f"Evenkeel: {names}", gathered.lake, chapters)
+    return CycleReport(f"Evenkeel: {names}", str(lake), chapters)
 
 
 def _chapter(rows: ClusterRows) -> Chapter:
@@ -139,8 +125,8 @@ def _chapter(rows: ClusterRows) -> Chapter:
         results=came_of_it,
         rejections=rejections(tables["rejected"]),
         rejected_records=len(tables["rejected"]),
-        checks_failed=tuple(check for check in verdicts if not check.passed),
-        checks_passed=tuple(check for check in verdicts if check.passed),
+        checks_failed=tuple(check for check in verdicts if not check["passed"]),
+        checks_passed=tuple(check for check in verdicts if check["passed"]),
         settings=_settings(tables["settings"]),
         provenance=_provenance(attempt, rows.signed),
         comparison=rows.comparison,
@@ -205,10 +191,9 @@ def _policy_facts(policies: Row, loads: Sequence[Row]) -> list[Fact]:
     return facts
 
 
-def _settings(rows: Sequence[Row]) -> Mapping[str, tuple[SettingLine, ...]]:
-    lines = [SettingLine(row["key"], row["value"], row["unit"] or "", row["origin"]) for row in rows]
+def _settings(rows: Sequence[Row]) -> Mapping[str, tuple[Row, ...]]:
     return {
-        kind: tuple(line for line in lines if line.origin.startswith(kind))
+        kind: tuple(row for row in rows if row["origin"].startswith(kind))
         for kind in ("override", "observed", "default")
     }
 
@@ -236,9 +221,8 @@ def _provenance(attempt: Attempt, signed: str) -> Provenance:
     return Provenance(tuple(facts), _writes((attempt.closed or row)["writes"]), _writes(row["reads"]))
 
 
-def _writes(rows: Sequence[Row]) -> tuple[WriteLine, ...]:
-    lines = (WriteLine(w["table"], int(w["rows"]), int(w["version"]), w["write_id"], w["commit"]) for w in rows)
-    return tuple(sorted(lines, key=lambda line: (line.table, line.write_id)))
+def _writes(rows: Sequence[Row]) -> tuple[Row, ...]:
+    return tuple(sorted(rows, key=lambda row: (row["table"], row["write_id"])))
 
 
 # Load per broker, as observed and with the plan carried out: a forecast by share of traffic.
@@ -277,7 +261,7 @@ def broker_lines(tables: Mapping[str, Sequence[Row]]) -> tuple[BrokerLine, ...]:
     """Return the cluster's brokers by name; splits and held unloads do not count in the forecast."""
     held = held_bundles(tables.get("guard_decisions", ()))["unload"]
     loads = tables["broker_load"]
-    traffic = {row["bundle"]: _throughput(row) for row in tables["bundle_load"]}
+    traffic = traffic_of(tables["bundle_load"])
     moves = [
         PlannedMove(row["subject"], row["broker"], row["destination"], traffic.get(row["subject"], 0.0))
         for row in tables["placement_decisions"]
@@ -318,24 +302,16 @@ def broker_lines(tables: Mapping[str, Sequence[Row]]) -> tuple[BrokerLine, ...]:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class UsageLimit:
-    """The usage (a fraction) from which a broker is shed from, by which `strategy` and `setting`."""
+def usage_limit(rows: Sequence[Row]) -> Row | None:
+    """Return the row whose `threshold` is the usage (a fraction) from which a broker is shed from.
 
-    usage: float
-    strategy: str
-    setting: str
-
-
-def usage_limit(rows: Sequence[Row]) -> UsageLimit | None:
-    """Return the limit that the shedder compared brokers with; None for a shedder without a limit on a broker's usage.
+    None for a shedder without a limit on a broker's usage.
 
     `rows` are of `unload_decisions`. Of two limits the smaller is the lower boundary, below which a broker receives.
     """
     limit_rows = [row for row in rows if row["subject_kind"] == "broker" and row.get("setting") in USAGE_LIMITS]
     limit_rows = [row for row in limit_rows if row["unit"] == "fraction" and row["threshold"] is not None]
-    last = max(limit_rows, key=lambda row: float(row["threshold"]), default=None)
-    return None if last is None else UsageLimit(float(last["threshold"]), str(last["strategy"]), str(last["setting"]))
+    return max(limit_rows, key=lambda row: float(row["threshold"]), default=None)
 
 
 USAGE_LIMITS = (threshold_shedder.THRESHOLD_KEY, overload_shedder.THRESHOLD_KEY)
@@ -349,10 +325,6 @@ def foremost(lines: Sequence[BrokerLine]) -> list[BrokerLine]:
     )
 
 
-def _throughput(bundle: Row) -> float:
-    return float((bundle["used_msg_throughput_in"] or 0.0) + (bundle["used_msg_throughput_out"] or 0.0))
-
-
 def _heaviest(row: Row) -> str:
     """The resource with the largest weighted percentage, in words; empty where no usage is known."""
     if row["weighted_usage"] is None:
@@ -360,3 +332,100 @@ def _heaviest(row: Row) -> str:
     weighted = [(float(row[f"{name}_percent"] or 0.0) * float(row[f"{name}_weight"]), name) for name in _RESOURCES]
     value, name = max(weighted, key=lambda pair: pair[0])
     return name.replace("_", " ").replace("cpu", "CPU") if value > 0 else ""
+
+
+# The chapter's part on Evenkeel's own planner: its target, steps, findings and inputs.
+
+PLANNER_KEY = "evenkeelPlanner"
+OFF, SHADOW = "off", "shadow"
+MOST_STEPS = 60
+_PLACES = ("unload", "placed", "planned")
+
+
+@dataclass(frozen=True, slots=True)
+class PlannerChapter:
+    """The planner's part of a cycle.
+
+    `mode`: shadow or on. `target`: the row of the cluster in a sentence, and its `figures` by name. `due`: rows of
+    bundles that move now (`unload`, `placed`: without an owner); `planned`: the first that a rule or a budget keeps for
+    later, of `planned_count`; `split_first`: bundles that stay until they are split; `looked_at`: how many others stay.
+    `brokers`: their rows; `models_used` of `models` are used; the other brokers use shares of traffic.
+    """
+
+    mode: str
+    target: str
+    figures: tuple[tuple[str, str], ...]
+    due: tuple[Row, ...]
+    planned: tuple[Row, ...]
+    planned_count: int
+    looked_at: int
+    split_first: tuple[Row, ...]
+    brokers: tuple[Row, ...]
+    findings: tuple[Row, ...]
+    models: tuple[Row, ...]
+    basis: str
+
+    @property
+    def only_looks_on(self) -> bool:
+        """Return True if the planner only watches and sends nothing."""
+        return self.mode == SHADOW
+
+    @property
+    def models_used(self) -> int:
+        """Return how many of the models are used."""
+        return sum(model["is_used"] for model in self.models)
+
+
+def planner_chapter(tables: Mapping[str, Sequence[Row]]) -> PlannerChapter | None:
+    """Return the chapter of the rows of the planner's tables; None if it was off."""
+    targets = tables.get("planner_targets", ())
+    mode = next((json.loads(row["value"]) for row in tables.get("settings", ()) if row["key"] == PLANNER_KEY), OFF)
+    if not targets and mode == OFF:
+        return None
+    whole = next((row for row in targets if row["subject_kind"] == "cluster"), None)
+    bundles = [row for row in targets if row["subject_kind"] == "bundle"]
+    moving = [row for row in bundles if row["outcome"] in _PLACES]
+    moving.sort(key=lambda row: (row["position"] is None, row["position"] or 0, row["subject"]))
+    due = [row for row in moving if row["outcome"] != "planned"]
+    planned = [row for row in moving if row["outcome"] == "planned"]
+    brokers = [row for row in targets if row["subject_kind"] == "broker"]
+    brokers.sort(key=lambda row: (-(row["measured"] or 0.0), row["subject"]))
+    count_of = Counter(row["basis"] for row in brokers if row["basis"])
+    return PlannerChapter(
+        mode=str(mode),
+        target="" if whole is None else str(whole["sentence"]),
+        figures=() if whole is None else _figures(whole),
+        due=tuple(due),
+        planned=tuple(planned[:MOST_STEPS]),
+        planned_count=len(planned),
+        looked_at=sum(row["outcome"] == "kept" and not row["needs_split"] for row in bundles),
+        split_first=tuple(
+            row
+            for row in sorted(bundles, key=lambda row: str(row["subject"]))
+            if row["outcome"] == "kept" and row["needs_split"]
+        ),
+        brokers=tuple(brokers),
+        findings=tuple(tables.get("planner_findings", ())),
+        models=tuple(tables.get("planner_models", ())),
+        basis=", ".join(f"{name} for {amounts.plural(number, 'broker')}" for name, number in sorted(count_of.items())),
+    )
+
+
+_FIGURES: tuple[tuple[str, str, str], ...] = (
+    ("even", "Evenly used", "fraction"),
+    ("stop", "Target", "fraction"),
+    ("busiest", "Busiest broker", "fraction"),
+    ("busiest_after_due", "Busiest after the steps due", "fraction"),
+    ("busiest_after", "Busiest after all steps", "fraction"),
+    ("floor_load", "Load that has to move at least", "fraction"),
+    ("floor_moves", "Moves at least", "count"),
+    ("promised_gain", "Promised gain", "fraction"),
+    ("due_cost", "Cost of the steps due", "fraction"),
+    ("misses", "Promises not kept in a row", "count"),
+)
+
+
+def _figures(row: Row) -> tuple[tuple[str, str], ...]:
+    """The numbers of the cluster's row that a reader looks for, by name; promises that were kept are not counted."""
+    numbers = {name: value for name, value in row["numbers"].items() if value or name != "misses"}
+    return tuple((words, amounts.quantity(numbers[name], unit)) for name, words, unit in _FIGURES if name in numbers)

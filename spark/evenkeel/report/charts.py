@@ -57,7 +57,7 @@ def course_picture(course: CourseModel) -> Picture | None:
     """Draw usage per broker over the cycles, its unevenness, and the decisions; None without a decided cycle."""
     if not any(point.compared for point in course.points):
         return None
-    first, last = course.points[0].at, course.points[-1].at
+    first, last = course.points[0].attempt.cycle_at, course.points[-1].attempt.cycle_at
     brokers = amounts.plural(len(course.brokers), "broker")
     quantity = "Share of the traffic" if course.is_share else "Usage"
     label = (
@@ -126,7 +126,7 @@ def _course(course: CourseModel, width: int) -> Spec:
     narrow = width == NARROW
     names = labels(course.brokers)
     series = list(course.brokers[:MOST_SERIES])
-    times = [point.at for point in course.points]
+    times = [point.attempt.cycle_at for point in course.points]
     silent, x = time_axis(times, narrow, labels=False), time_axis(times, narrow)
     plot = width - 72
     rows = [{"at": _stamp(p), "value": p.max_over_mean} for p in course.points]
@@ -201,13 +201,9 @@ def _events(course: CourseModel, x: Spec) -> list[Spec]:
 
 
 def _happened(point: Point) -> list[tuple[str, int]]:
-    ownerless = max(0, point.placements - point.unloads)
-    return [
-        ("unload", point.unloads),
-        ("split", point.splits),
-        ("place", ownerless),
-        ("left out", int(not point.decided)),
-    ]
+    splits, unloads, placements = (point.attempt.planned[acts] or 0 for acts in ("splits", "unloads", "placements"))
+    left_out = int(not point.attempt.decided)
+    return [("unload", unloads), ("split", splits), ("place", max(0, placements - unloads)), ("left out", left_out)]
 
 
 def _brokers(lines: Sequence[BrokerLine], quantity: str, mean: float, limit: float | None, width: int) -> Spec:
@@ -268,7 +264,7 @@ def time_axis(times: Sequence[datetime], narrow: bool, *, labels: bool = True) -
 
 
 def _stamp(point: Point) -> str:
-    return point.at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return point.attempt.cycle_at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def spec_of(chart: Spec, *, columns: int) -> Spec:

@@ -26,9 +26,7 @@ _STAMP = re.compile(r"^(?P<process>\S+) (?P<at>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.,
 _OVERLOAD = re.compile(
     r"(?P<shedder>\w+Shedder)\b.*?Attempting to shed load on (?P<broker>\S+?), which has"
     r"(?: max)? resource usage above avgUsage\s+and threshold "
-    r"(?P<measured>[\d.]+)\s*% > (?P<average>[\d.]+)\s*% \+ (?P<threshold>[\d.]+)\s*%"
-    r"(?:.*?Offloading at least (?P<offload>[\d.]+) MByte/s)?"
-    r"(?:.*?left throughput (?P<left>[\d.]+) MByte/s)?"
+    r"(?P<measured>[\d.]+)\s*% > (?P<average>[\d.]+)\s*% \+ [\d.]+\s*%"
 )
 _TO_BROKER = re.compile(
     r"\[(?P<shedder>\w+)\] Unloading bundle: (?P<bundle>\S+/0x[0-9a-f]{8}_0x[0-9a-f]{8}) from broker (?P<source>\S+)"
@@ -42,24 +40,20 @@ _TRANSFER = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Overload:
-    """A broker that Pulsar's shedder found too busy: percent of usage, and MiB/s that it wanted gone."""
+    """A broker that Pulsar's shedder found too busy, in percent of usage."""
 
     broker: str
     measured_percent: float
     average_percent: float
-    threshold_percent: float
-    offload_mib_per_s: float | None = None
-    left_mib_per_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class LoggedMove:
-    """A bundle that leaves a broker; `destination` is None where none was named. `bytes_per_s` is its traffic."""
+    """A bundle that leaves a broker; `destination` is None where none was named."""
 
     bundle: str
     source: str
     destination: str | None
-    bytes_per_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,23 +140,14 @@ def _event(line: str) -> tuple[datetime, str, Overload | LoggedMove] | None:
         return None
     at = datetime.fromisoformat(stamp["at"].replace(",", ".") + (stamp["zone"] or "+00:00")).astimezone(UTC)
     if overload := _OVERLOAD.search(line):
-        part = overload.groupdict()
-        figures = [_float(part[name]) for name in ("measured", "average", "threshold")]
-        if None in figures:
+        try:
+            figures = float(overload["measured"]), float(overload["average"])
+        except ValueError:
             return None
-        measured, average, threshold = (figure or 0.0 for figure in figures)
-        offload, left = _float(part["offload"]), _float(part["left"])
-        return at, part["shedder"], Overload(part["broker"], measured, average, threshold, offload, left)
+        return at, overload["shedder"], Overload(overload["broker"], *figures)
     if move := _TRANSFER.search(line) or _TO_BROKER.search(line):
         return at, move["shedder"], LoggedMove(move["bundle"], move["source"], move["destination"])
     return None
-
-
-def _float(text: str | None) -> float | None:
-    try:
-        return None if text is None else float(text)
-    except ValueError:
-        return None
 
 
 def _round(events: Sequence[tuple[datetime, str, Overload | LoggedMove]]) -> LoggedRound:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from evenkeel.explain.candidates import Candidate, candidates_of, scored_by, strategy_of
-from evenkeel.explain.explanation import reason_of
+from evenkeel.explain.explanation import candidates_of, reason_of, scored_by, strategy_of
 from evenkeel.explain.rendering import MOST_LINES, alternative_line, rule_line
 from evenkeel.lake.record import Row
 from evenkeel.lake.schemas.acted import SPLIT, UNLOAD, UNLOAD_TOPIC
 from evenkeel.manual_requests.round import BY_REQUEST
 from evenkeel.manual_requests.unload import bundle_of_topic, is_topic_unload
-from evenkeel.model import amounts
+from evenkeel.report.plan_cost import traffic_of
 from evenkeel.settings.keys.balancing import SHEDDERS_OF
 
 # More lines than this help no one on a page; the tables hold them all.
@@ -23,177 +22,94 @@ _TABLES = {"split_decisions": "split", "unload_decisions": "unload", "placement_
 
 
 @dataclass(frozen=True, slots=True)
-class PlacementLine:
-    """The destination of a bundle and the reason; `destination` None: no broker. `others` counts candidates not listed.
-
-    `scored` names the candidates' score, and `unit` its unit.
-    """
-
-    bundle: str
-    destination: str | None
-    source: str | None
-    sentence: str
-    candidates: tuple[Candidate, ...]
-    others: int
-    changed_by_anti_affinity: bool
-    without_anti_affinity: str | None
-    scored: str
-    unit: str
-    why: Why
-
-
-@dataclass(frozen=True, slots=True)
-class UnloadLine:
-    """A bundle that leaves its broker, or a topic that is closed on it; `placement` None if none was decided.
-
-    `traffic`: now, byte/s; `average`: over the short term, byte/s, if the shedder used it, as its sentence shows.
-    `is_held`: a guard holds the unload back. `is_topic`: then `bundle` is the topic's name.
-    """
-
-    bundle: str
-    sentence: str
-    traffic: float | None
-    average: float | None
-    placement: PlacementLine | None
-    why: Why
-    is_held: bool = False
-    is_topic: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class SheddingLine:
-    """A broker that sheds, why, and its bundles."""
+    """A broker that sheds, why, and its bundles and topics as `Decisions.unloads` has them."""
 
     broker: str
     sentence: str
-    unloads: tuple[UnloadLine, ...]
+    unloads: tuple[Row, ...]
     why: Why | None
-
-
-@dataclass(frozen=True, slots=True)
-class SplitLine:
-    """A bundle that is cut; `cuts` as hexadecimal hash positions."""
-
-    bundle: str
-    broker: str | None
-    sentence: str
-    algorithm: str
-    cuts: tuple[str, ...]
-    children: tuple[str, ...]
-    unload_children: bool
-    why: Why
-    is_held: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class VerdictLine:
-    """Any other decision row: measured and threshold as texts with their unit. `is_wish`: an operator asked for it."""
-
-    kind: str
-    subject: str
-    subject_kind: str
-    broker: str | None
-    outcome: str
-    rule: str
-    setting: str | None
-    measured: str
-    threshold: str
-    sentence: str
-    is_wish: bool
-
-
-@dataclass(frozen=True, slots=True)
-class ObjectionLine:
-    """A guard's objection to a command (`kind` split or unload), or to the whole cluster (`kind` empty)."""
-
-    kind: str
-    subject: str
-    rule: str
-    setting: str | None
-    sentence: str
-    why: Why
 
 
 @dataclass(frozen=True)
 class Decisions:
     """All decisions of a cycle. `considered` has the nearest to a limit first; `considered_count` counts them all.
 
-    `held` are the commands that guards hold back, `standstill` the reasons to send no command to the cluster at all,
-    and `excepted` the commands that a guard let pass in spite of its rule.
+    `ownerless`: placements of bundles without an owner, as `_placement` returns them. `splits`: rows of bundles that
+    are cut, with their `why` and if a guard holds them back (`is_held`); `cuts` are hexadecimal hash positions.
+    `refusals` and `considered` are rows of the decided tables, with the `kind` split, unload or placement. Rows of
+    guards, each with its `why`: `held` on the commands that they hold back, `standstill` on sending the cluster no
+    command at all, and `excepted` on the commands that they let pass in spite of their rule.
     """
 
     sheddings: tuple[SheddingLine, ...]
-    ownerless: tuple[PlacementLine, ...]
-    splits: tuple[SplitLine, ...]
-    refusals: tuple[VerdictLine, ...]
-    considered: tuple[VerdictLine, ...]
+    ownerless: tuple[Row, ...]
+    splits: tuple[Row, ...]
+    refusals: tuple[Row, ...]
+    considered: tuple[Row, ...]
     considered_count: int
-    held: tuple[ObjectionLine, ...] = ()
-    standstill: tuple[ObjectionLine, ...] = ()
-    excepted: tuple[ObjectionLine, ...] = ()
+    held: tuple[Row, ...] = ()
+    standstill: tuple[Row, ...] = ()
+    excepted: tuple[Row, ...] = ()
 
     @property
-    def unloads(self) -> tuple[UnloadLine, ...]:
-        """All unloads, in the order of the sheddings that decided them, held ones included."""
+    def unloads(self) -> tuple[Row, ...]:
+        """All unloads, in the order of the sheddings that decided them, held ones (`is_held`) included.
+
+        Of a bundle that leaves its broker, or a topic that is closed on it (`is_topic`). `traffic`: now, byte/s;
+        `average`: over the short term, byte/s, if the shedder used it, as its sentence shows; `placement`: as
+        `_placement` returns it, None if none was decided.
+        """
         return tuple(unload for shedding in self.sheddings for unload in shedding.unloads)
 
     @property
-    def moving(self) -> tuple[UnloadLine, ...]:
+    def moving(self) -> tuple[Row, ...]:
         """Unloads that have a destination and are not held back: the others are not carried out."""
-        placed = (u for u in self.unloads if u.placement is not None and u.placement.destination is not None)
-        return tuple(unload for unload in placed if not unload.is_held)
+        placed = (u for u in self.unloads if u["placement"] is not None and u["placement"]["destination"] is not None)
+        return tuple(unload for unload in placed if not unload["is_held"])
 
     @property
-    def splitting(self) -> tuple[SplitLine, ...]:
+    def splitting(self) -> tuple[Row, ...]:
         """Splits that are not held back."""
-        return tuple(split for split in self.splits if not split.is_held)
+        return tuple(split for split in self.splits if not split["is_held"])
 
     @property
-    def refused_wishes(self) -> tuple[VerdictLine, ...]:
+    def refused_wishes(self) -> tuple[Row, ...]:
         """Return the refused manual requests."""
-        return tuple(verdict for verdict in self.refusals if verdict.is_wish)
+        return tuple(filter(is_wish, self.refusals))
 
     @property
-    def placed_ownerless(self) -> tuple[PlacementLine, ...]:
+    def placed_ownerless(self) -> tuple[Row, ...]:
         """Placements of bundles without an owner for which a broker was found."""
-        return tuple(placement for placement in self.ownerless if placement.destination is not None)
+        return tuple(placement for placement in self.ownerless if placement["destination"] is not None)
 
 
 def decisions(tables: Mapping[str, Sequence[Row]]) -> Decisions:
     """Group the rows of the decided tables."""
     guards, whys = tables.get("guard_decisions", ()), Whys(tables)
     held = held_bundles(guards)
-    traffic = {
-        row["bundle"]: (row["used_msg_throughput_in"] or 0.0) + (row["used_msg_throughput_out"] or 0.0)
-        for row in tables["bundle_load"]
-    }
+    traffic = traffic_of(tables["bundle_load"])
     placed = [row for row in tables["placement_decisions"] if row["outcome"] in ("placed", "refused", "kept")]
     settings = tables.get("settings", ())
     by_bundle = {row["subject"]: _placement(row, strategy_of(row, settings), whys) for row in placed}
-    every = [(_TABLES[table], row) for table in _TABLES for row in tables[table]]
-    refused = [_verdict(kind, row) for kind, row in every if row["outcome"] == "refused"]
-    let_be = [(kind, row) for kind, row in every if row["outcome"] in ("kept", "skipped")]
-    let_be.sort(key=lambda pair: _distance(*pair))
+    every = [{**row, "kind": kind} for table, kind in _TABLES.items() for row in tables[table]]
+    refused = [row for row in every if row["outcome"] == "refused"]
+    let_be = sorted((row for row in every if row["outcome"] in ("kept", "skipped")), key=_distance)
     return Decisions(
         sheddings=_sheddings(tables["unload_decisions"], by_bundle, traffic, held, whys),
         ownerless=_ownerless(placed, by_bundle),
         splits=tuple(
-            SplitLine(
-                bundle=row["subject"],
-                broker=row["broker"],
-                sentence=row["sentence"],
-                algorithm=row["algorithm"] or "",
-                cuts=tuple(f"0x{cut:08x}" for cut in row["cuts"] or ()),
-                children=tuple(row["children"] or ()),
-                unload_children=bool(row["unload_children"]),
-                why=whys.of("split_decisions", row),
-                is_held=row["subject"] in held["split"],
-            )
+            {
+                **row,
+                "cuts": [f"0x{cut:08x}" for cut in row["cuts"] or ()],
+                "why": whys.of("split_decisions", row),
+                "is_held": row["subject"] in held["split"],
+            }
             for row in tables["split_decisions"]
             if row["outcome"] == "split"
         ),
-        refusals=tuple(sorted(refused, key=lambda verdict: (verdict.kind, verdict.subject))),
-        considered=tuple(_verdict(kind, row) for kind, row in let_be[:MOST_CONSIDERED]),
+        refusals=tuple(sorted(refused, key=lambda row: (row["kind"], row["subject"]))),
+        considered=tuple(let_be[:MOST_CONSIDERED]),
         considered_count=len(let_be),
         held=_objections(guards, "bundle", "held", whys),
         standstill=_objections(guards, "cluster", "held", whys),
@@ -215,31 +131,24 @@ def held_bundles(guards: Sequence[Row]) -> dict[str, frozenset[str]]:
     }
 
 
-def _objections(guards: Sequence[Row], subject_kind: str, outcome: str, whys: Whys) -> tuple[ObjectionLine, ...]:
-    """Return the objections in the order of the plan."""
+def _objections(guards: Sequence[Row], subject_kind: str, outcome: str, whys: Whys) -> tuple[Row, ...]:
+    """Return the guards' rows of one outcome in the order of the plan."""
     objecting = [row for row in guards if (row["subject_kind"], row["outcome"]) == (subject_kind, outcome)]
     return tuple(
-        ObjectionLine(
-            row["kind"] or "",
-            row["subject"],
-            row["rule"],
-            row["setting"],
-            row["sentence"],
-            whys.of("guard_decisions", row),
-        )
+        {**row, "why": whys.of("guard_decisions", row)}
         for row in sorted(objecting, key=lambda row: (row["position"], row["rule"]))
     )
 
 
-def _ownerless(rows: Sequence[Row], placements: Mapping[str, PlacementLine]) -> tuple[PlacementLine, ...]:
+def _ownerless(rows: Sequence[Row], placements: Mapping[str, Row]) -> tuple[Row, ...]:
     """Return bundles without owner that got one: first those where anti-affinity had an effect, then by name."""
     placed = [placements[row["subject"]] for row in rows if row["cause"] == "no_owner" and row["outcome"] == "placed"]
-    return tuple(sorted(placed, key=lambda placement: (not placement.changed_by_anti_affinity, placement.bundle)))
+    return tuple(sorted(placed, key=lambda row: (not row["changed_by_anti_affinity"], row["subject"])))
 
 
 def _sheddings(
     rows: Sequence[Row],
-    placements: Mapping[str, PlacementLine],
+    placements: Mapping[str, Row],
     traffic: Mapping[str, float],
     held: Mapping[str, Collection[str]],
     whys: Whys,
@@ -254,16 +163,15 @@ def _sheddings(
             broker,
             sheds[broker]["sentence"] if broker in sheds else "",
             tuple(
-                UnloadLine(
-                    row["subject"],
-                    row["sentence"],
-                    traffic.get(row["subject"]),
-                    _average(row),
-                    placements.get(row["subject"]),
-                    whys.of("unload_decisions", row),
-                    _is_held(row, held),
-                    is_topic_unload(row),
-                )
+                {
+                    **row,
+                    "traffic": traffic.get(row["subject"]),
+                    "average": _average(row),
+                    "placement": placements.get(row["subject"]),
+                    "why": whys.of("unload_decisions", row),
+                    "is_held": _is_held(row, held),
+                    "is_topic": is_topic_unload(row),
+                }
                 for row in sorted(bundles, key=lambda row: (row["numbers"].get("rank", 0.0), row["subject"]))
             ),
             whys.of("unload_decisions", sheds[broker]) if broker in sheds else None,
@@ -278,48 +186,37 @@ def _average(row: Row) -> float | None:
     return None if row["strategy"] in SHEDDERS_OF["extensible"] else average
 
 
-def _placement(row: Row, strategy: str, whys: Whys) -> PlacementLine:
+def _placement(row: Row, strategy: str, whys: Whys) -> Row:
+    """Return the row of a bundle's destination with its `why`; `destination` None: no broker.
+
+    `others` counts candidates not listed; `scored` names the candidates' score, and `unit` its unit.
+    """
     candidates = candidates_of(row, strategy)
     scored, unit = scored_by(strategy)
-    return PlacementLine(
-        bundle=row["subject"],
-        destination=row["destination"] if row["outcome"] == "placed" else None,
-        source=row["broker"],
-        sentence=row["sentence"],
-        candidates=tuple(candidates[:MOST_CANDIDATES]),
-        others=max(0, len(candidates) - MOST_CANDIDATES),
-        changed_by_anti_affinity=bool(row["changed_by_anti_affinity"]),
-        without_anti_affinity=row["without_anti_affinity"],
-        scored=scored,
-        unit=unit,
-        why=whys.of("placement_decisions", row),
-    )
+    return {
+        **row,
+        "destination": row["destination"] if row["outcome"] == "placed" else None,
+        "candidates": candidates[:MOST_CANDIDATES],
+        "others": max(0, len(candidates) - MOST_CANDIDATES),
+        "scored": scored,
+        "unit": unit,
+        "why": whys.of("placement_decisions", row),
+    }
 
 
-def _verdict(kind: str, row: Row) -> VerdictLine:
-    return VerdictLine(
-        kind=kind,
-        subject=row["subject"],
-        subject_kind=row["subject_kind"],
-        broker=row["broker"],
-        outcome=row["outcome"],
-        rule=row["rule"],
-        setting=row["setting"],
-        measured=amounts.quantity(row["measured"], row["unit"]),
-        threshold=amounts.quantity(row["threshold"], row["unit"]),
-        sentence=row["sentence"],
-        is_wish=row["strategy"] == BY_REQUEST,
-    )
+def is_wish(row: Row) -> bool:
+    """Return True for a decision that an operator asked for."""
+    return bool(row["strategy"] == BY_REQUEST)
 
 
-def _distance(kind: str, row: Row) -> tuple[float, int, str, str]:
+def _distance(row: Row) -> tuple[float, int, str, str]:
     """Return the sort key by distance to the limit: margin over threshold; rows without numbers keep their order."""
     order = {"cluster": 0, "broker": 1, "bundle": 2}.get(row["subject_kind"], 3)
     if order < 2:
-        return (-1.0, order, kind, row["subject"])
+        return (-1.0, order, row["kind"], row["subject"])
     margin, threshold = row["margin"], row["threshold"]
     far = abs(margin / threshold) if margin is not None and threshold else 1e9
-    return (far, order, kind, row["subject"])
+    return (far, order, row["kind"], row["subject"])
 
 
 # Details of a decision in the report: the rule with its numbers, and the rejected alternatives.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import reduce
 from operator import or_
 from pathlib import Path
@@ -21,6 +21,7 @@ from evenkeel.manual_requests.drain import BY_DRAINING
 from evenkeel.manual_requests.round import BY_REQUEST
 from evenkeel.model.past_commands import HARMED
 from evenkeel.report.compare import Cycle, LoggedMove, LoggedRound, ShedderComparison, compare, read_rounds
+from evenkeel.report.plan_cost import traffic_of
 from evenkeel.shed.strategies.threshold_shedder import USAGE_AVERAGE
 from evenkeel.transparency.overview import UNSIGNED, signed_words
 from evenkeel.verify.prove import manifest_row
@@ -33,19 +34,10 @@ _HARM_IS_SHOWN = timedelta(days=1)
 
 THRESHOLD_KEY = "loadBalancerBrokerThresholdShedderPercentage"
 
+_DECIDED = ("split_decisions", "unload_decisions", "placement_decisions")
 _FULL = (
-    "cluster_policies",
-    "broker_reports",
-    "broker_load",
-    "bundle_load",
-    "validation_results",
-    "rejected",
-    "settings",
-    "split_decisions",
-    "unload_decisions",
-    "placement_decisions",
-    "guard_decisions",
-    *PLANNER_TABLES,
+    *("cluster_policies", "broker_reports", "broker_load", "bundle_load", "validation_results", "rejected", "settings"),
+    *(*_DECIDED, "guard_decisions", *PLANNER_TABLES),
 )
 _BROKER_REPORTS = ["broker", "state", "state_reason", "report_at"]
 _BUNDLE_LOAD = [
@@ -58,7 +50,6 @@ _ACTING = ("splits", "unloads", "placements", "refusals")
 _ACTS = {"outcome": ["split", "unload", "placed", "refused"]}
 _ACT_COLUMNS = ["subject", "subject_kind", "broker", "outcome", "rule", "sentence"]
 _AVERAGES = {"name": [USAGE_AVERAGE, LOAD_AVERAGE]}
-_DECIDED = ("split_decisions", "unload_decisions", "placement_decisions")
 
 
 @dataclass(frozen=True)
@@ -97,24 +88,16 @@ class ClusterRows:
     signed: str = UNSIGNED
 
 
-@dataclass(frozen=True)
-class Gathered:
-    """Everything that a report shows, as rows."""
-
-    lake: str
-    clusters: tuple[ClusterRows, ...]
-
-
 def gather(
     lake: str | Path, *, cluster: str | None = None, cycle: str | None = None, recording: str | Path | None = None
-) -> Gathered:
+) -> list[ClusterRows]:
     """Read the rows of these cycles' reports; see `report.build_report` for the arguments."""
     record = Record(lake)
     clusters = []
     for cycles in find_cycles(lake, cluster=cluster, cycle=cycle):
         attempt = (_newest_with_decisions(record, cycles.cluster) or cycles) if cycle is None else cycles
         clusters.append(_cluster_rows(record, attempt, recording))
-    return Gathered(str(lake), tuple(clusters))
+    return clusters
 
 
 def _newest_with_decisions(record: Record, cluster: str) -> Attempt | None:
@@ -238,10 +221,7 @@ def comparable(lake: str | Path, attempts: Sequence[Attempt], rounds: Sequence[L
 
 
 def _comparable(attempt: Attempt, rows: Mapping[str, Sequence[Row]], limit: float | None) -> Cycle:
-    traffic = {
-        row["bundle"]: float((row["used_msg_throughput_in"] or 0.0) + (row["used_msg_throughput_out"] or 0.0))
-        for row in rows["bundle_load"]
-    }
+    traffic = traffic_of(rows["bundle_load"])
     goal = {row["subject"]: row["destination"] for row in rows["placement_decisions"]}
     unloads = rows["unload_decisions"]
     # Manual requests are not the shedder's work.
@@ -254,7 +234,7 @@ def _comparable(attempt: Attempt, rows: Mapping[str, Sequence[Row]], limit: floa
     return Cycle(
         at=attempt.cycle_at,
         moves=tuple(
-            LoggedMove(row["subject"], row["broker"], goal.get(row["subject"]), traffic.get(row["subject"]))
+            LoggedMove(row["subject"], row["broker"], goal.get(row["subject"]))
             for row in shed
             if row["outcome"] == "unload"
         ),
@@ -290,37 +270,20 @@ _KINDS = {"split_decisions": "split", "unload_decisions": "unload", "placement_d
 
 
 @dataclass(frozen=True, slots=True)
-class CourseAct:
-    """Something decided in a cycle of the course, in a sentence."""
-
-    kind: str
-    outcome: str
-    subject: str
-    sentence: str
-
-
-@dataclass(frozen=True, slots=True)
 class Point:
     """One cycle of the course; usages (or shares, see `CourseModel`) are fractions per broker, empty if left out.
 
-    `compared` are the shedder's figures (its remembered average if it keeps one, else the usage itself).
+    `compared` are the shedder's figures (its remembered average if it keeps one, else the usage itself). `acts` are
+    rows of the decided tables, with their kind.
     """
 
-    at: datetime
-    status: str
-    reason: str
-    decided: bool
+    attempt: Attempt
     is_shown: bool
     usage: Mapping[str, float]
     compared: Mapping[str, float]
     mean: float | None
     limit: float | None
-    splits: int
-    unloads: int
-    placements: int
-    refusals: int
-    plan_id: str | None
-    acts: tuple[CourseAct, ...]
+    acts: tuple[Row, ...]
 
     @property
     def max_over_mean(self) -> float | None:
@@ -380,32 +343,20 @@ def course_model(course: CourseRows, settings: Sequence[Row], shown: Attempt) ->
 
 
 def _point(course: CourseRows, attempt: Attempt, shown: Attempt, shedder: str, threshold: float | None) -> Point:
-    name, row = attempt.attempt_id, attempt.planned
+    name = attempt.attempt_id
     loads = course.broker_load[name] if attempt.decided else []
     usage = {load["broker"]: float(load["weighted_usage"]) for load in loads if load["weighted_usage"] is not None}
     remembered = {b: value for b, value in _usage_averages(course.state[name], shedder).items() if b in usage}
     compared = remembered or usage
     mean = sum(compared.values()) / len(compared) if compared else None
     return Point(
-        at=attempt.cycle_at,
-        status=attempt.status,
-        reason=attempt.reason or "",
-        decided=attempt.decided,
+        attempt=attempt,
         is_shown=attempt.cycle_at == shown.cycle_at,
         usage=usage,
         compared=compared,
         mean=mean,
         limit=None if mean is None or threshold is None else mean + threshold,
-        splits=row["splits"] or 0,
-        unloads=row["unloads"] or 0,
-        placements=row["placements"] or 0,
-        refusals=row["refusals"] or 0,
-        plan_id=attempt.plan_id,
-        acts=tuple(
-            CourseAct(kind, row["outcome"], row["subject"], row["sentence"])
-            for table, kind in _KINDS.items()
-            for row in course.acts[table][name]
-        ),
+        acts=tuple({**row, "kind": kind} for table, kind in _KINDS.items() for row in course.acts[table][name]),
     )
 
 

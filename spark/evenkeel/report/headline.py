@@ -11,7 +11,7 @@ from evenkeel.explain import wording
 from evenkeel.lake.record import Attempt, Row
 from evenkeel.manual_requests.drain import BY_DRAINING
 from evenkeel.model import amounts
-from evenkeel.report.decisions import Decisions
+from evenkeel.report.decisions import Decisions, is_wish
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Headline:
 
 
 def headline(
-    attempt: Attempt, decided: Decisions, checks: Sequence[Check], unload_rows: Sequence[Row], outcomes: str = ""
+    attempt: Attempt, decided: Decisions, checks: Sequence[Row], unload_rows: Sequence[Row], outcomes: str = ""
 ) -> Headline:
     """Return the headline of one cycle; `outcomes` counts its commands by outcome."""
     mode = "Dry run: nothing was sent" if attempt.mode == "dry_run" else f"Mode {attempt.mode}"
@@ -59,19 +59,16 @@ def _held(decided: Decisions) -> str:
 def _acts(decided: Decisions) -> list[str]:
     acts = []
     if decided.moving:
-        moving = {unload.bundle for unload in decided.moving}
-        sources = [s.broker for s in decided.sheddings if any(unload.bundle in moving for unload in s.unloads)]
-        where = f" from {_short(sources[0])}" if len(sources) == 1 else f" from {len(sources)} brokers"
-        acts.append(f"unload {amounts.plural(len(decided.moving), 'bundle')}{where}")
+        moving = {unload["subject"] for unload in decided.moving}
+        sources = [s.broker for s in decided.sheddings if any(unload["subject"] in moving for unload in s.unloads)]
+        one = wording.shortened(wording.visible(sources[0]), 80)
+        where = one if len(sources) == 1 else f"{len(sources)} brokers"
+        acts.append(f"unload {amounts.plural(len(decided.moving), 'bundle')} from {where}")
     if decided.splitting:
         acts.append(f"split {amounts.plural(len(decided.splitting), 'bundle')}")
-    if decided.placed_ownerless:
-        acts.append(f"place {amounts.plural(len(decided.placed_ownerless), 'bundle')} that {_has(decided)} no owner")
+    if number := len(decided.placed_ownerless):
+        acts.append(f"place {amounts.plural(number, 'bundle')} that {'has' if number == 1 else 'have'} no owner")
     return acts
-
-
-def _has(decided: Decisions) -> str:
-    return "has" if len(decided.placed_ownerless) == 1 else "have"
 
 
 def _effect(attempt: Attempt, decided: Decisions) -> str:
@@ -95,7 +92,7 @@ def _wishes(decided: Decisions) -> str:
     """Return the answer to a manual request, or the number of answers to look up."""
     refused = decided.refused_wishes
     if len(refused) < 2:
-        return "".join(wish.sentence for wish in refused)
+        return "".join(str(wish["sentence"]) for wish in refused)
     return f"{len(refused)} requests were refused, each with its reason below."
 
 
@@ -107,13 +104,13 @@ def _why_nothing(decided: Decisions, unload_rows: Sequence[Row]) -> str:
     """Return the sentence of the row nearest to an act: a guard's, the cluster's, a refusal, the busiest broker's."""
     stopped = (*decided.standstill, *decided.held)
     if stopped:
-        return stopped[0].sentence
+        return str(stopped[0]["sentence"])
     whole = [row for row in unload_rows if row["subject_kind"] == "cluster"]
     if whole:
         return str(whole[0]["sentence"])
-    refused = [verdict for verdict in decided.refusals if not verdict.is_wish]
+    refused = [row for row in decided.refusals if not is_wish(row)]
     if refused:
-        return refused[0].sentence
+        return str(refused[0]["sentence"])
     brokers = [row for row in unload_rows if row["subject_kind"] == "broker" and row["margin"] is not None]
     limited = [row for row in brokers if row["setting"] is not None]  # the others were compared with another broker
     if brokers:
@@ -122,13 +119,12 @@ def _why_nothing(decided: Decisions, unload_rows: Sequence[Row]) -> str:
 
 
 def _stop(attempt: Attempt) -> str:
-    reason = (attempt.reason or "No reason is on record").strip()
-    return reason if reason.endswith((".", "!", "?")) else f"{reason}."
+    return wording.ended(attempt.reason or "No reason is on record")
 
 
-def _advice(attempt: Attempt, checks: Sequence[Check]) -> tuple[str, ...]:
+def _advice(attempt: Attempt, checks: Sequence[Row]) -> tuple[str, ...]:
     """Return the action to take about a cycle that did not decide."""
-    details = [check.detail for check in checks if not check.passed and check.severity == "quarantine"]
+    details = [str(check["detail"]) for check in checks if not check["passed"] and check["severity"] == "quarantine"]
     if attempt.status == "failed":
         run = f"{attempt.planned['dag_id'] or 'the run'} / {attempt.planned['run_id'] or 'unknown'}"
         details.append(
@@ -139,28 +135,8 @@ def _advice(attempt: Attempt, checks: Sequence[Check]) -> tuple[str, ...]:
     return tuple(details)
 
 
-def _short(name: str) -> str:
-    return wording.shortened(wording.visible(name), 80)
-
-
 _SEVERITIES = ("quarantine", "reject", "warn")
 _SAMPLES = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """A rule of validation and its result; `measured` and `threshold` are texts with their unit."""
-
-    rule: str
-    table: str
-    severity: str
-    passed: bool
-    failed_rows: int | None
-    checked_rows: int | None
-    measured: str
-    threshold: str
-    sample: tuple[str, ...]
-    detail: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,26 +149,13 @@ class RejectionSummary:
     samples: tuple[tuple[str, str, str], ...]
 
 
-def checks(rows: Sequence[Row]) -> tuple[Check, ...]:
-    """All rules: failed ones first, the gravest first among them."""
-    results = [
-        Check(
-            row["rule"],
-            row["checked_table"],
-            row["severity"],
-            bool(row["passed"]),
-            row["failed_rows"],
-            row["checked_rows"],
-            amounts.quantity(row["measured"], row["unit"]),
-            amounts.quantity(row["threshold"], row["unit"]),
-            tuple(row["sample"] or ()),
-            row["detail"],
-        )
-        for row in rows
-    ]
+def checks(rows: Sequence[Row]) -> list[Row]:
+    """All rules, as rows of `validation_results`: failed ones first, the gravest first among them."""
     rank = {severity: n for n, severity in enumerate(_SEVERITIES)}
-    results.sort(key=lambda check: (check.passed, rank.get(check.severity, len(rank)), check.table, check.rule))
-    return tuple(results)
+    return sorted(
+        rows,
+        key=lambda row: (row["passed"], rank.get(row["severity"], len(rank)), row["checked_table"], row["rule"]),
+    )
 
 
 def rejections(rows: Sequence[Row]) -> tuple[RejectionSummary, ...]:

@@ -6,7 +6,6 @@ import base64
 import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from importlib.resources import files
@@ -145,50 +144,9 @@ LISTED = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class CycleLine:
-    """One cycle of the list; `link` is the address of its report, relative to the list's own."""
-
-    cluster: str
-    at: datetime
-    status: str
-    decided: bool
-    kind: str
-    reason: str
-    splits: int | None
-    unloads: int | None
-    refusals: int | None
-    plan_id: str
-    link: str
-
-
-def cycle_lines(cycles: Sequence[Attempt]) -> list[CycleLine]:
-    """The cycles, newest first; clusters of the same moment by name."""
-    ordered = sorted(cycles, key=lambda attempt: attempt.cluster)
-    ordered.sort(key=lambda attempt: attempt.cycle_at, reverse=True)
-    return [_line(attempt) for attempt in ordered]
-
-
-def report_link(attempt: Attempt) -> str:
+def report_link(cluster: str, at: datetime) -> str:
     """Return the address of a cycle's report, relative to the list."""
-    return "cycle?" + urlencode({"cluster": attempt.cluster, "at": attempt.cycle_at.isoformat()})
-
-
-def _line(attempt: Attempt) -> CycleLine:
-    row = attempt.planned
-    return CycleLine(
-        cluster=attempt.cluster,
-        at=attempt.cycle_at,
-        status=attempt.status,
-        decided=attempt.decided,
-        kind=attempt.kind,
-        reason=attempt.reason or "",
-        splits=row["splits"],
-        unloads=row["unloads"],
-        refusals=row["refusals"],
-        plan_id=attempt.plan_id or "",
-        link=report_link(attempt),
-    )
+    return "cycle?" + urlencode({"cluster": cluster, "at": at.isoformat()})
 
 
 def render_listing(
@@ -202,28 +160,23 @@ def render_listing(
     renderer: Callable[..., str] = render_template,
     more: Mapping[str, str] | None = None,
 ) -> str:
-    """Return the page with the list of cycles, the newest first.
+    """Return the page with the list of cycles, the newest first; clusters of the same moment by name.
 
     `has_older`: earlier cycles are on record, and the page links to them; `continued`: such a link led to this page.
     `cluster`: the only requested one. `renderer`: makes the page of a template's name and context. `more`: the words in
     addresses of further pages beside the cluster.
     """
-    lines = cycle_lines(cycles)
+    lines = sorted(cycles, key=lambda attempt: attempt.cluster)
+    lines.sort(key=lambda attempt: attempt.cycle_at, reverse=True)
     only = {**(more or {}), **({} if cluster is None else {"cluster": cluster})}
     return renderer(
         "listing.html.j2",
         title=title,
         lines=lines,
-        older_link="cycles?" + urlencode({**only, "before": lines[-1].at.isoformat()}) if has_older else "",
+        link=report_link,
+        older_link="cycles?" + urlencode({**only, "before": lines[-1].cycle_at.isoformat()}) if has_older else "",
         newest_link="cycles" + ("?" + urlencode(only) if only else ""),
         continued=continued,
         clusters=sorted({attempt.cluster for attempt in cycles}),
         lake=lake,
     )
-
-
-def render_notice(
-    title: str, text: str, advice: Sequence[str] = (), *, renderer: Callable[..., str] = render_template
-) -> str:
-    """Return a page with a sentence on why it is empty, and what to do."""
-    return renderer("notice.html.j2", title=title, text=text, advice=tuple(advice))

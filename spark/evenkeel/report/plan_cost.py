@@ -86,3 +86,9 @@ def _messages(row: Mapping[str, Any]) -> float:
 
 def _sum(rows: Iterable[Mapping[str, Any]], name: str) -> int:
     return sum(int(row[name] or 0) for row in rows)
+
+
+def traffic_of(loads: Iterable[Row]) -> dict[str, float]:
+    """Return bundle -> its traffic in and out (byte/s), by rows of `bundle_load`."""
+    ways = "used_msg_throughput_in", "used_msg_throughput_out"
+    return {row["bundle"]: float((row[ways[0]] or 0.0) + (row[ways[1]] or 0.0)) for row in loads}

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from statistics import median
 
-from evenkeel.explain.wording import age
+from evenkeel.explain.wording import age, ended
 from evenkeel.handover import RECORDING
 from evenkeel.lake.record import Attempt, Row
 from evenkeel.lake.schema import SCHEMA_VERSION
@@ -105,11 +105,8 @@ class AttentionKind:
 
 def attention(rows: StatusRows, now: datetime) -> tuple[Attention, ...]:
     """Everything about the cluster that needs attention, the most urgent first."""
-    if is_newer(rows.newest):
-        kind = KINDS[0]
-        need = kind.judge(rows, now)
-        return () if need is None else (Attention(kind.name, kind.label, kind.mood, *need),)
-    judged = ((kind, kind.judge(rows, now)) for kind in KINDS)
+    kinds = KINDS[:1] if is_newer(rows.newest) else KINDS
+    judged = ((kind, kind.judge(rows, now)) for kind in kinds)
     return tuple(Attention(kind.name, kind.label, kind.mood, *need) for kind, need in judged if need is not None)
 
 
@@ -131,11 +128,16 @@ def stale_after(attempts: Sequence[Attempt]) -> timedelta:
     return ALONE_STALE if usual is None else max(MISSED_CYCLES * usual, SOONEST_STALE)
 
 
+def planned_commands(attempt: Attempt) -> int:
+    """Return the number of commands of the attempt's plan, without those that guards hold back."""
+    row = attempt.planned
+    return int((row["splits"] or 0) + (row["unloads"] or 0) - (row["held"] or 0))
+
+
 def waits_for_approval(attempt: Attempt) -> bool:
     """Return True if the attempt's plan has commands and waits for an answer."""
-    row = attempt.planned
-    commands = (row["splits"] or 0) + (row["unloads"] or 0) - (row["held"] or 0)
-    return attempt.mode == "approve" and attempt.closed is None and attempt.status == "planned" and commands > 0
+    is_open = attempt.mode == "approve" and attempt.closed is None and attempt.status == "planned"
+    return is_open and planned_commands(attempt) > 0
 
 
 def answer_by(attempt: Attempt, settings: Sequence[Row]) -> datetime | None:
@@ -163,14 +165,14 @@ def _harm(rows: StatusRows, _: datetime) -> Finding | None:
         return None
     last = max(rows.harm, key=lambda row: (row["seen_at"], row["command_id"]))
     where = f" to {last['destination']}" if last["destination"] else ""
-    text = f"The {last['kind']} of {last['bundle']}{where} did harm: {_ended(last['detail'])}"
+    text = f"The {last['kind']} of {last['bundle']}{where} did harm: {ended(last['detail'])}"
     return text + _and_more(len(rows.harm), "command"), len(rows.harm)
 
 
 def _failed(rows: StatusRows, _: datetime) -> Finding | None:
     if rows.newest.status != "failed":
         return None
-    return f"The newest cycle failed: {_ended(rows.newest.reason or 'no reason is on record')}", 1
+    return f"The newest cycle failed: {ended(rows.newest.reason or 'no reason is on record')}", 1
 
 
 def _stale(rows: StatusRows, now: datetime) -> Finding | None:
@@ -188,7 +190,7 @@ def _waiting(rows: StatusRows, now: datetime) -> Finding | None:
         return None
     if rows.answer_by is not None and now > rows.answer_by:
         return None
-    commands = sum(newest.planned[name] or 0 for name in ("splits", "unloads")) - (newest.planned["held"] or 0)
+    commands = planned_commands(newest)
     left = "" if rows.answer_by is None else f" for {age((rows.answer_by - now).total_seconds())} more"
     return f"A plan of {plural(commands, 'command')} waits for an answer{left}.", commands
 
@@ -236,14 +238,14 @@ def _held(rows: StatusRows, _: datetime) -> Finding | None:
 def _withheld(rows: StatusRows, _: datetime) -> Finding | None:
     if rows.newest.status != "withheld":
         return None
-    return f"The plan was not sent: {_ended(rows.newest.reason or 'no reason is on record')}", 1
+    return f"The plan was not sent: {ended(rows.newest.reason or 'no reason is on record')}", 1
 
 
 def _quarantined(rows: StatusRows, _: datetime) -> Finding | None:
     if rows.newest.status != "skipped":
         return None
     number = max(sum(row["severity"] == "quarantine" for row in rows.failed_checks), 1)
-    return f"Left out of the newest cycle: {_ended(rows.newest.reason or 'no reason is on record')}", number
+    return f"Left out of the newest cycle: {ended(rows.newest.reason or 'no reason is on record')}", number
 
 
 MISCONFIGURED = frozenset(
@@ -262,7 +264,7 @@ def _hung(rows: StatusRows, _: datetime) -> Finding | None:
         return None
     first = min(rows.hung, key=lambda row: str(row["broker"]))
     more = _and_more(len(rows.hung), "broker", " So")
-    return f"{first['broker']}: {_ended(str(first['state_reason']))}{more}", len(rows.hung)
+    return f"{first['broker']}: {ended(str(first['state_reason']))}{more}", len(rows.hung)
 
 
 def _idle(rows: StatusRows, _: datetime) -> Finding | None:
@@ -295,7 +297,7 @@ def _planner_set_aside(rows: StatusRows, _: datetime) -> Finding | None:
 def _paused(rows: StatusRows, _: datetime) -> Finding | None:
     if rows.pause is None:
         return None
-    why = f": {_ended(str(rows.pause['reason']))}" if rows.pause["reason"] else "."
+    why = f": {ended(str(rows.pause['reason']))}" if rows.pause["reason"] else "."
     return f"Paused by {rows.pause['by']}{why}", 1
 
 
@@ -317,11 +319,6 @@ def _and_more(number: int, noun: str, start: str = " So", end: str = ".") -> str
     if number < 2:
         return "" if start == " So" else end
     return f"{start} {'does' if number == 2 else 'do'} {plural(number - 1, 'other ' + noun)}{end}"
-
-
-def _ended(text: str) -> str:
-    text = text.strip()
-    return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
 KINDS: tuple[AttentionKind, ...] = (

@@ -140,21 +140,10 @@ def _new_courses(recent: Recent, chosen: Mapping[str, Sequence[KnownFile]]) -> d
     ):
         rows[file.cluster] += recent.rows("cycles", [file], _MANIFEST, *_newest_of(recent, file), shown=_LIGHT)
     courses = {name: _counting(recent, name, rows.get(name, ())) for name in chosen}
-    wanted = {
-        name: [
-            *{
-                attempt.attempt_id: attempt
-                for attempt in (course_files[-1], _last_decided(course_files))
-                if attempt is not None
-            }.values()
-        ]
-        for name, course_files in courses.items()
-        if course_files
-    }
+    wanted = {name: (course[-1], _last_decided(course) or course[-1]) for name, course in courses.items() if course}
     whole = _with_lists(recent, chosen, wanted)
     return {
-        name: [whole.get((name, attempt.attempt_id), attempt) for attempt in course_files]
-        for name, course_files in courses.items()
+        name: [whole.get((name, attempt.attempt_id), attempt) for attempt in course] for name, course in courses.items()
     }
 
 
@@ -191,11 +180,7 @@ def _with_lists(
     recent: Recent, files: Mapping[str, Sequence[KnownFile]], wanted: Mapping[str, Sequence[Attempt]]
 ) -> dict[tuple[str, str], Attempt]:
     """(cluster, attempt_id) -> the attempt with the lists of its manifest."""
-    ids = {
-        (name, attempt.attempt_id): attempt.cycle_at
-        for name, attempt_rows in wanted.items()
-        for attempt in attempt_rows
-    }
+    ids = {(name, attempt.attempt_id) for name, attempts in wanted.items() for attempt in attempts}
     near = [
         file
         for name, attempt_rows in wanted.items()

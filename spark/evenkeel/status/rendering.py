@@ -4,36 +4,51 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.explain.wording import age, time, visible
+from evenkeel.status.lakes import LakesStatus, MovedCluster
 from evenkeel.status.line import ClusterStatus, sparkline
 
 if TYPE_CHECKING:
     from evenkeel.status import LakeStatus
-    from evenkeel.status.lakes import LakesStatus, MovedCluster
 
 JSON_VERSION = 1
 """Rises when a member of the JSON changes its meaning or goes; members may join without that."""
 _COLOURS = {"bad": "31", "warn": "33", "note": "2", "calm": "32"}
 _LONGEST_NAME = 40
-_HEADINGS = ("CLUSTER", "BUSIEST/MEAN", "MODE", "LAST CYCLE")
+_HEADINGS: tuple[str, ...] = ("CLUSTER", "BUSIEST/MEAN", "MODE", "LAST CYCLE")
 
 
-def as_json(status: LakeStatus) -> str:
+def as_json(status: LakeStatus | LakesStatus) -> str:
     """The status as JSON with a line feed at its end; docs/reference/status-json.md has the schema."""
     return json.dumps(as_object(status), ensure_ascii=False, indent=2) + "\n"
 
 
-def as_object(status: LakeStatus) -> dict[str, Any]:
-    """The status in values of JSON."""
-    return {
-        "version": JSON_VERSION,
-        "lake": status.lake,
-        "at": status.at.isoformat(),
-        "clusters": [_object_of(line) for line in status.clusters],
-        "unread": dict(sorted(status.unread.items())),
-    }
+def as_object(status: LakeStatus | LakesStatus) -> dict[str, Any]:
+    """The status in values of JSON; of several lakes each cluster names its own."""
+    at, unread = status.at.isoformat(), dict(sorted(status.unread.items()))
+    if isinstance(status, LakesStatus):
+        return {
+            "version": JSON_VERSION,
+            "lakes": [
+                {
+                    "name": lake_seen.name,
+                    "lake": lake_seen.path,
+                    "clusters": lake_seen.clusters,
+                    "fault": lake_seen.fault or None,
+                    "unread": dict(sorted(lake_seen.unread.items())),
+                }
+                for lake_seen in status.lakes
+            ],
+            "at": at,
+            "clusters": [{**_object_of(line), "lake": lake} for lake, line in status.lines],
+            "unread": unread,
+            "moved": [asdict(cluster) for cluster in status.moved],
+        }
+    clusters = [_object_of(line) for line in status.clusters]
+    return {"version": JSON_VERSION, "lake": status.lake, "at": at, "clusters": clusters, "unread": unread}
 
 
 def _object_of(line: ClusterStatus) -> dict[str, Any]:
@@ -59,53 +74,22 @@ def _object_of(line: ClusterStatus) -> dict[str, Any]:
     }
 
 
-def lakes_object(status: LakesStatus) -> dict[str, Any]:
-    """Return the status of several lakes as JSON values; each cluster names its lake."""
-    return {
-        "version": JSON_VERSION,
-        "lakes": [
-            {
-                "name": lake_seen.name,
-                "lake": lake_seen.path,
-                "clusters": lake_seen.clusters,
-                "fault": lake_seen.fault or None,
-                "unread": dict(sorted(lake_seen.unread.items())),
-            }
-            for lake_seen in status.lakes
-        ],
-        "at": status.at.isoformat(),
-        "clusters": [{**_object_of(line), "lake": lake} for lake, line in status.lines],
-        "unread": dict(sorted(status.unread.items())),
-        "moved": [
-            {"cluster": cluster.cluster, "before": cluster.before, "now": cluster.now} for cluster in status.moved
-        ],
-    }
+def as_text(status: LakeStatus | LakesStatus, *, coloured: bool = False) -> str:
+    """A line per cluster, with its lake of several, and below it a line for each thing that needs attention.
 
-
-def lakes_json(status: LakesStatus) -> str:
-    """The status of several lakes as JSON with a line feed at its end, by the same schema."""
-    return json.dumps(lakes_object(status), ensure_ascii=False, indent=2) + "\n"
-
-
-def as_text(status: LakeStatus, *, coloured: bool = False) -> str:
-    """A line per cluster, and below it a line for each thing that needs attention; ends with a line feed."""
-    rows = [_cells(line) for line in status.clusters]
-    lines = [*_table(_HEADINGS, rows, status.clusters, coloured), _summary(status.clusters)]
-    lines += [f"{table} could not be read: {visible(why)}" for table, why in sorted(status.unread.items())]
-    return "\n".join(lines) + "\n"
-
-
-def lakes_text(status: LakesStatus, *, coloured: bool = False) -> str:
-    """Return a line per cluster with its lake and needs, and a line for each lake that cannot be read."""
-    headings = (_HEADINGS[0], "LAKE", *_HEADINGS[1:])
-    rows = [(cells[0], lake, *cells[1:]) for lake, line in status.lines for cells in (_cells(line),)]
-    lines = [*_table(headings, rows, status.clusters, coloured), _summary(status.clusters)]
-    for faulty in status.faulty:
+    Of several lakes, a line for each that cannot be read, and for each cluster that was moved; ends with a line feed.
+    """
+    headings, rows = _HEADINGS, [_cells(line) for line in status.clusters]
+    faults, moved = list[str](), list[str]()
+    if isinstance(status, LakesStatus):
+        headings = (_HEADINGS[0], "LAKE", *_HEADINGS[1:])
+        rows = [(cells[0], lake, *cells[1:]) for (lake, _), cells in zip(status.lines, rows, strict=True)]
         word = _painted("cannot be read", "bad", coloured)
-        lines.append(f"lake {faulty.name} {word}: {visible(faulty.fault)}")
+        faults = [f"lake {faulty.name} {word}: {visible(faulty.fault)}" for faulty in status.faulty]
+        moved = [moved_words(cluster) for cluster in status.moved]
+    lines = [*_table(headings, rows, status.clusters, coloured), _summary(status.clusters), *faults]
     lines += [f"{table} could not be read: {visible(why)}" for table, why in sorted(status.unread.items())]
-    lines += [moved_words(cluster) for cluster in status.moved]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *moved]) + "\n"
 
 
 def moved_words(moved: MovedCluster) -> str:
