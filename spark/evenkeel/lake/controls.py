@@ -104,7 +104,11 @@ def last_switches(rows: Iterable[Mapping[str, Any]]) -> dict[str, str | None] | 
 
 def paused(spark: SparkSession, lake: Lake, clusters: Sequence[str]) -> dict[str, str]:
     """Return the paused clusters, each with the person and the reason."""
-    return {cluster: _pause_in_words(row) for cluster, row in pauses(spark, lake, clusters).items()}
+    words = {}
+    for cluster, row in pauses(spark, lake, clusters).items():
+        why = f" ({row['reason']})" if row["reason"] else ""
+        words[cluster] = f"{cluster} is paused by {row['by']}{why}; `evenkeel resume {cluster}` ends that"
+    return words
 
 
 def pauses(spark: SparkSession, lake: Lake, clusters: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -123,11 +127,6 @@ def last_words(spark: SparkSession, lake: Lake, clusters: Sequence[str]) -> dict
     return dict(sorted(last.items()))
 
 
-def _pause_in_words(row: Mapping[str, Any]) -> str:
-    why = f" ({row['reason']})" if row["reason"] else ""
-    return f"{row['cluster']} is paused by {row['by']}{why}; `evenkeel resume {row['cluster']}` ends that"
-
-
 def take_leases(
     spark: SparkSession,
     lake: Lake,
@@ -144,9 +143,8 @@ def take_leases(
     before = leases(spark, lake, clusters)
     _step(spark, lake, clusters, holder, length, stood_still=tuple(stood_still))
     now = leases(spark, lake, clusters)
-    return {
-        cluster: replace(lease, before=_end_of_another(before.get(cluster), holder)) for cluster, lease in now.items()
-    }
+    ends = {cluster: lease.until for cluster, lease in before.items() if lease.holder != holder}
+    return {cluster: replace(lease, before=ends.get(cluster)) for cluster, lease in now.items()}
 
 
 def renew_leases(
@@ -170,10 +168,6 @@ def leases(spark: SparkSession, lake: Lake, clusters: Sequence[str]) -> dict[str
     return last
 
 
-def _end_of_another(lease: Lease | None, holder: str) -> datetime | None:
-    return None if lease is None or lease.holder == holder else lease.until
-
-
 def _step(
     spark: SparkSession,
     lake: Lake,
@@ -184,48 +178,35 @@ def _step(
     only_own: bool = False,
     stood_still: Sequence[Lease] = (),
 ) -> None:
-    until_committed(
-        lambda: _append_step(spark, lake, clusters, holder, length, only_own=only_own, stood_still=stood_still),
-        log,
-        "another publisher took a step first; looking again",
-    )
-
-
-def _append_step(
-    spark: SparkSession,
-    lake: Lake,
-    clusters: Sequence[str],
-    holder: str,
-    length: timedelta,
-    *,
-    only_own: bool,
-    stood_still: Sequence[Lease],
-) -> None:
     from pyspark.sql import functions as F
 
-    now = datetime.now(UTC)
-    heads = (
-        spark.read.format("delta")
-        .load(lake.path("controls"))
-        .where(F.col("cluster").isin(list(clusters)) & _read_in_full("kind", [LEASE]))
-        .groupBy(F.col("cluster"))
-        .agg(F.max_by(F.struct("by", "token", "at", "until"), F.struct("token", "at")).alias("head"))
-    )
-    steps = [(cluster, LEASE, now, holder, None, 0, now + length, None) for cluster in clusters]
-    wanted = spark.createDataFrame(steps, TABLES["controls"].struct_type())
-    linked = wanted.join(F.broadcast(heads), on="cluster", how="left")
-    is_ours = F.coalesce(F.col("head.by") == holder, F.lit(False))
-    free = F.col("head").isNull() | (F.col("head.until") <= F.col("head.at"))
-    for lease in stood_still:
-        step = zip(("head.token", "head.at", "head.until"), lease.step, strict=True)
-        free |= reduce(and_, (F.col(name) == F.lit(value) for name, value in step), F.col("cluster") == lease.cluster)
-    token = F.coalesce(F.col("head.token"), F.lit(0)) + F.when(is_ours, 0).otherwise(1)
-    # If a clock was set back, a renewal must not look older than the row that it renews.
-    at = F.greatest(F.col("at"), F.col("head.at") + F.expr("INTERVAL 1 MICROSECOND"))
-    rows = linked.where(is_ours if only_own else is_ours | free).withColumn("token", token).withColumn("at", at)
-    lasting = F.expr(f"at + INTERVAL {length // timedelta(microseconds=1)} MICROSECOND")
-    rows = rows.withColumn("until", lasting).select(*_COLUMNS)
-    append_frame(rows, lake, "controls")
+    def append() -> None:
+        now = datetime.now(UTC)
+        heads = (
+            spark.read.format("delta")
+            .load(lake.path("controls"))
+            .where(F.col("cluster").isin(list(clusters)) & _read_in_full("kind", [LEASE]))
+            .groupBy(F.col("cluster"))
+            .agg(F.max_by(F.struct("by", "token", "at", "until"), F.struct("token", "at")).alias("head"))
+        )
+        steps = [(cluster, LEASE, now, holder, None, 0, now + length, None) for cluster in clusters]
+        wanted = spark.createDataFrame(steps, TABLES["controls"].struct_type())
+        linked = wanted.join(F.broadcast(heads), on="cluster", how="left")
+        is_ours = F.coalesce(F.col("head.by") == holder, F.lit(False))
+        free = F.col("head").isNull() | (F.col("head.until") <= F.col("head.at"))
+        for lease in stood_still:
+            step = zip(("head.token", "head.at", "head.until"), lease.step, strict=True)
+            free |= reduce(
+                and_, (F.col(name) == F.lit(value) for name, value in step), F.col("cluster") == lease.cluster
+            )
+        token = F.coalesce(F.col("head.token"), F.lit(0)) + F.when(is_ours, 0).otherwise(1)
+        # If a clock was set back, a renewal must not look older than the row that it renews.
+        at = F.greatest(F.col("at"), F.col("head.at") + F.expr("INTERVAL 1 MICROSECOND"))
+        rows = linked.where(is_ours if only_own else is_ours | free).withColumn("token", token).withColumn("at", at)
+        lasting = F.expr(f"at + INTERVAL {length // timedelta(microseconds=1)} MICROSECOND")
+        append_frame(rows.withColumn("until", lasting).select(*_COLUMNS), lake, "controls")
+
+    until_committed(append, log, "another publisher took a step first; looking again")
 
 
 def _rows(spark: SparkSession, lake: Lake, clusters: Sequence[str], kinds: Sequence[str]) -> list[dict[str, Any]]:

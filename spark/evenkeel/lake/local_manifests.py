@@ -6,13 +6,13 @@ would have to be read. Then the caller asks Spark, which also reports the fault.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, TypeVar
-from urllib.parse import unquote
 
 from evenkeel.lake.plain_rows import read_file, with_cluster
+from evenkeel.lake.record.known_files import FIRST_MOMENT, KnownFile, KnownFiles, moment_of_log
+from evenkeel.lake.record.tables import ROUNDING
 from evenkeel.lake.store import Lake
 from evenkeel.lake.table_files import delta_table, files_of
 
@@ -21,19 +21,6 @@ _Found = TypeVar("_Found")
 MOST_FILES = 32
 """Most files that are opened for a question."""
 _TABLE = "cycles"
-# Logs keep moments to the millisecond, rounded up or down; rows keep microseconds.
-_ROUNDING = timedelta(milliseconds=2)
-_FIRST, _LAST = datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC)
-
-
-@dataclass(frozen=True, slots=True)
-class _ManifestFile:
-    """A file of `cycles`: its cluster, and bounds of its rows' moments."""
-
-    path: str
-    cluster: str
-    first: datetime
-    last: datetime
 
 
 class _Beyond(Exception):
@@ -42,7 +29,17 @@ class _Beyond(Exception):
 
 def manifests_at(lake: Lake, moments: Mapping[str, datetime], columns: Sequence[str]) -> list[Row] | None:
     """Return the rows of each cluster's cycle at a moment, with these columns; times are aware datetimes."""
-    return _asked(lake, moments, lambda files: [*_at(files, moments, columns)])
+
+    def look(files: _Files) -> list[Row]:
+        return [
+            row
+            for cluster, at in moments.items()
+            for file in files.known.between(cluster, at, at)
+            for row in files.rows(file)
+            if row["cycle_at"] == at
+        ]
+
+    return _asked(lake, columns, look)
 
 
 def newest_manifests(
@@ -58,81 +55,51 @@ def newest_manifests(
     not count.
     """
 
-    def look(files: Sequence[_ManifestFile]) -> dict[str, Row]:
-        opened = _Opened(columns)
-        newest_rows = {cluster: _newest(files, cluster, at, opened, rank, oldest) for cluster, at in moments.items()}
-        return {cluster: row for cluster, row in newest_rows.items() if row is not None}
+    def newest(files: _Files, cluster: str, before: datetime) -> Row | None:
+        best: Row | None = None
+        highest: tuple[Any, ...] = (oldest or FIRST_MOMENT,)
+        for file in files.known.between(cluster, highest[0], before):
+            if moment_of_log(file.last) + ROUNDING < highest[0]:
+                break
+            for row in files.rows(file):
+                own_rank = rank(row) if highest[0] <= row["cycle_at"] < before else None
+                if own_rank is not None and own_rank >= highest:
+                    best, highest = row, own_rank
+        return best
 
-    return _asked(lake, moments, look)
+    def look(files: _Files) -> dict[str, Row]:
+        rows = {cluster: newest(files, cluster, at) for cluster, at in moments.items()}
+        return {cluster: row for cluster, row in rows.items() if row is not None}
+
+    return _asked(lake, columns, look)
 
 
-def _asked(lake: Lake, clusters: Collection[str], look: Callable[[Sequence[_ManifestFile]], _Found]) -> _Found | None:
+def _asked(lake: Lake, columns: Sequence[str], look: Callable[[_Files], _Found]) -> _Found | None:
     from deltalake.exceptions import DeltaError
 
     try:
-        return look([*_files_of(lake, clusters)])
+        return look(_Files(lake, columns))
     except (_Beyond, DeltaError, OSError, ValueError, KeyError):
         return None
 
 
-def _files_of(lake: Lake, clusters: Collection[str]) -> Iterator[_ManifestFile]:
-    files = files_of(lake.path(_TABLE))
-    actions = delta_table(lake.path(_TABLE)).get_add_actions(flatten=True)
-    known = {*actions.schema.names}
-    names = ("path", "partition.cluster", "min.cycle_at", "max.cycle_at")
-    columns = (actions.column(n).to_pylist() if n in known else [None] * actions.num_rows for n in names)
-    for file, cluster, first, last in zip(*columns, strict=True):
-        if cluster in clusters:
-            lowest = _FIRST if first is None else _aware(first) - _ROUNDING
-            highest = _LAST if last is None else _aware(last) + _ROUNDING
-            yield _ManifestFile(files.full(unquote(file)), cluster, lowest, highest)
+class _Files:
+    """The files of the table for one question."""
 
+    def __init__(self, lake: Lake, columns: Sequence[str]) -> None:
+        import pyarrow as pa
 
-def _aware(moment: datetime) -> datetime:
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
-
-
-class _Opened:
-    """Files opened for one question."""
-
-    def __init__(self, columns: Sequence[str]) -> None:
+        self.known = KnownFiles(pa.table(delta_table(lake.path(_TABLE)).get_add_actions(flatten=True)))
+        self._place = files_of(lake.path(_TABLE))
         self._columns = [*dict.fromkeys(("cycle_at", *columns))]
         self._left = MOST_FILES
 
-    def rows(self, file: _ManifestFile) -> list[Row]:
+    def rows(self, file: KnownFile) -> list[Row]:
         if not self._left:
             raise _Beyond
         self._left -= 1
         inside = [name for name in self._columns if name != "cluster"]
-        file_rows = with_cluster(read_file(file.path, _TABLE, inside), file.cluster).to_pylist()
+        read = read_file(self._place.full(file.path), _TABLE, inside)
+        file_rows = with_cluster(read, file.cluster).to_pylist()
         nothing = dict.fromkeys(self._columns)
-        return [{**nothing, **row, "cycle_at": _aware(row["cycle_at"])} for row in file_rows]
-
-
-def _at(files: Sequence[_ManifestFile], moments: Mapping[str, datetime], columns: Sequence[str]) -> Iterator[Row]:
-    opened = _Opened(columns)
-    for file in files:
-        at = moments[file.cluster]
-        if file.first <= at <= file.last:
-            yield from (row for row in opened.rows(file) if row["cycle_at"] == at)
-
-
-def _newest(
-    files: Sequence[_ManifestFile],
-    cluster: str,
-    before: datetime,
-    opened: _Opened,
-    rank: Callable[[Row], tuple[Any, ...] | None],
-    oldest: datetime | None,
-) -> Row | None:
-    cluster_files = [file for file in files if file.cluster == cluster and file.first < before]
-    best: Row | None = None
-    highest: tuple[Any, ...] = (oldest or _FIRST,)
-    for file in sorted(cluster_files, key=lambda candidate: candidate.last, reverse=True):
-        if file.last < highest[0]:
-            break
-        for row in opened.rows(file):
-            own_rank = rank(row) if highest[0] <= row["cycle_at"] < before else None
-            if own_rank is not None and own_rank >= highest:
-                best, highest = row, own_rank
-    return best
+        return [{**nothing, **row} for row in file_rows]

@@ -21,10 +21,10 @@ from datetime import UTC, datetime
 from urllib.parse import unquote
 
 from evenkeel.errors import BadInput, LakeError, NoLake
-from evenkeel.lake.delta_log import LOG_FOLDER
+from evenkeel.lake.delta_log import HINT_NAME, LOG_FOLDER
 from evenkeel.lake.store import Lake
-from evenkeel.lake.table_files import delta_table, demand_no_links, is_delta_table
-from evenkeel.lake.table_log import unreadable
+from evenkeel.lake.table_files import demand_no_links, is_delta_table
+from evenkeel.lake.table_log import open_log
 from evenkeel.maintenance.places import LakePlace
 from evenkeel.object_store import explained
 from evenkeel.spark.code import code_version
@@ -39,7 +39,6 @@ _CHAIN = "cycles"
 _OF_THE_LOG, _CHECKPOINT = "_log", "checkpoint"
 _VERIFY_RUNS = "_verify"
 _VERSION_DIGITS = 20
-_HINT = f"{LOG_FOLDER}/_last_checkpoint"
 _AT_ONCE = 8
 
 Progress = Callable[[int, int], None]
@@ -209,26 +208,16 @@ def _demand_lake(source: LakePlace) -> None:
 
 
 def _look_at(source: LakePlace, name: str) -> _LookedAt:
-    import pyarrow as pa
-    from deltalake.exceptions import DeltaError
-
     path, log = f"{source.address}/{name}", f"{name}/{LOG_FOLDER}/"
-    hint = source.read(f"{name}/{_HINT}")  # before the version, which is as new at least
-    try:
-        table = delta_table(path)
-        version = int(table.version())
-        active = frozenset(
-            unquote(name_in_log) for name_in_log in pa.table(table.get_add_actions()).column("path").to_pylist()
-        )
-    except (DeltaError, OSError, ValueError) as error:
-        raise unreadable(path, error) from error
-    files = source.files(name)
+    hint = source.read(f"{name}/{HINT_NAME}")  # before the version, which is as new at least
+    table, actions = open_log(path)
+    version, files = int(table.version()), source.files(name)
     return _LookedAt(
         name,
         version,
         {file: size for file, size in files.items() if file.startswith(log) and _reaches(file, log) <= version},
         {file: size for file, size in files.items() if not file.startswith(log)},
-        frozenset(f"{name}/{name_in_log}" for name_in_log in active),
+        frozenset(f"{name}/{unquote(file)}" for file in actions["path"].to_pylist()),
         hint,
     )
 
@@ -290,7 +279,7 @@ class _Copying:
             if name not in self._there:
                 self.files({name: table.log[name]})
         if table.hint is not None:
-            self._target.put(f"{table.name}/{_HINT}", table.hint)
+            self._target.put(f"{table.name}/{HINT_NAME}", table.hint)
 
     def files(self, wanted: Mapping[str, int]) -> list[str]:
         """Copy files that are missing or have other sizes in the target; return those that were gone meanwhile."""
@@ -318,7 +307,7 @@ class _Copying:
             for name in sorted(self._there):
                 folder, _, below = name.partition("/")
                 is_log = below.startswith(f"{LOG_FOLDER}/")
-                if folder in folders and name not in has and is_log == of_log and below != _HINT:
+                if folder in folders and name not in has and is_log == of_log and below != HINT_NAME:
                     self._target.remove(name)
                     self.done.removed += 1
 

@@ -18,7 +18,7 @@ from evenkeel.lake.schema import Table
 from evenkeel.lake.schemas import EVERY_TABLE
 from evenkeel.lake.store import Lake
 from evenkeel.lake.table_files import delta_table, files_of, is_delta_table
-from evenkeel.lake.table_log import unreadable
+from evenkeel.lake.table_log import open_log
 from evenkeel.spark.sql import iso
 
 if TYPE_CHECKING:
@@ -78,35 +78,15 @@ class Inventory:
 
 def take_inventory(table: Table, path: str) -> Inventory:
     """Read the table's log; raises LakeError if there is no such table or its log is damaged."""
-    from deltalake.exceptions import DeltaError
-
-    try:
-        delta = delta_table(path)
-        actions = delta.get_add_actions(flatten=True)
-        files = tuple(_file(row) for row in _rows(actions))
-        return Inventory(table, int(delta.version()), files, dict(delta.metadata().configuration))
-    except (DeltaError, OSError, ValueError) as error:
-        raise unreadable(path, error) from error
+    opened, files = open_log(path)
+    wanted = [name for name in files.column_names if name in _WANTED]
+    configuration = dict(opened.metadata().configuration)
+    return Inventory(table, int(opened.version()), tuple(map(_file, files.select(wanted).to_pylist())), configuration)
 
 
 def bytes_on_disk(path: str) -> int:
     """Return the bytes of all files in the table's folder, versions and log included."""
     return sum(files_of(path).sizes())
-
-
-def log_on_disk(path: str) -> tuple[int, int]:
-    """Return the number and the bytes of the files of the table's log."""
-    sizes = [*files_of(path).sizes(LOG_FOLDER)]
-    return len(sizes), sum(sizes)
-
-
-def _rows(actions: Any) -> list[dict[str, Any]]:
-    import pyarrow as pa
-
-    table = pa.table(actions)
-    wanted = [name for name in table.column_names if name in _WANTED]
-    rows: list[dict[str, Any]] = table.select(wanted).to_pylist()
-    return rows
 
 
 _WANTED = frozenset(
@@ -134,22 +114,25 @@ def _file(row: Mapping[str, Any]) -> File:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """One table. `disk` and `log` are None if the table is in a store that only Spark knows."""
+    """One table: numbers of files and rows, and bytes of its rows (`live`), of its folder (`disk`) and its log.
+
+    `last_date`: bytes of the newest whole date. `uncompacted`: the number of files of a single write.
+    """
 
     table: str
     files: int
     rows: int
     live: int
-    disk: int | None
-    log_files: int | None
-    log: int | None
+    disk: int
+    log_files: int
+    log: int
     last_date: int
     uncompacted: int
 
     @property
-    def history(self) -> int | None:
+    def history(self) -> int:
         """Bytes of files that only earlier versions name."""
-        return None if self.disk is None or self.log is None else max(0, self.disk - self.live - self.log)
+        return max(0, self.disk - self.live - self.log)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,15 +163,15 @@ def measure(root: str) -> Lakeful:
 
 
 def _stored(lake: Lake, name: str, inventory: Inventory, day: date | None) -> Stored:
-    log = log_on_disk(lake.path(name))
+    log = [*files_of(lake.path(name)).sizes(LOG_FOLDER)]
     return Stored(
         table=name,
         files=len(inventory.files),
         rows=inventory.rows,
         live=inventory.size,
         disk=bytes_on_disk(lake.path(name)),
-        log_files=log[0] if log else None,
-        log=log[1] if log else None,
+        log_files=len(log),
+        log=sum(log),
         last_date=sum(file.size for file in inventory.files if file.date is not None and file.date == day),
         uncompacted=sum(file.write_id is not None for file in inventory.files),
     )

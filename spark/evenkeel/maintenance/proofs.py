@@ -12,7 +12,7 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from evenkeel.errors import LakeError
 from evenkeel.handover import DataFile
@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class ChainCut:
+class ChainCut(NamedTuple):
     """New beginning of a cluster's chain: after the row `sequence`, the last that is dropped."""
 
     cluster: str
@@ -132,11 +131,7 @@ def _write_anchors(spark: SparkSession, lake: Lake, cuts: list[ChainCut], now: d
         (row["cluster"], row["sequence"])
         for row in spark.read.format("delta").load(lake.path("anchors")).select("cluster", "sequence").collect()
     }
-    rows = [
-        (cut.cluster, cut.sequence, cut.manifest_digest, cut.cycle_at, cut.recorded_at, now, code_version())
-        for cut in cuts
-        if (cut.cluster, cut.sequence) not in known
-    ]
+    rows = [(*cut, now, code_version()) for cut in cuts if (cut.cluster, cut.sequence) not in known]
     if rows:
         append_values(spark, lake, "anchors", rows)
 
@@ -184,23 +179,16 @@ class Proving:
     left: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Days:
-    """Dates to check: past ones whose rows are all promised, from `first` on."""
+def prove(
+    spark: SparkSession, lake: Lake, inventory: Inventory, upkeep_id: str, days: tuple[date, date], most_rows: int
+) -> Proving:
+    """Check dates in doubt, the newest first, up to a number of rows; record those whose rows are right.
 
-    today: date
-    first: date | None = None
-
-    def holds(self, day: date) -> bool:
-        """Return True if the date is checked."""
-        return day < self.today and (self.first is None or day >= self.first)
-
-
-def prove(spark: SparkSession, lake: Lake, inventory: Inventory, upkeep_id: str, days: Days, most_rows: int) -> Proving:
-    """Check dates in doubt, the newest first, up to a number of rows; record those whose rows are right."""
+    `days`: the first date, whose rows are all promised, and the date before which the dates are.
+    """
     done, total = Proving(), 0
     chosen: list[Doubt] = []
-    for doubt in doubtful(spark, lake, inventory, days):
+    for doubt in _doubtful(spark, lake, inventory, days):
         if total and total + doubt.rows > most_rows:
             done.left += 1
             continue
@@ -211,10 +199,14 @@ def prove(spark: SparkSession, lake: Lake, inventory: Inventory, upkeep_id: str,
     return done
 
 
-def doubtful(spark: SparkSession, lake: Lake, inventory: Inventory, days: Days) -> Iterator[Doubt]:
+def _doubtful(spark: SparkSession, lake: Lake, inventory: Inventory, days: tuple[date, date]) -> Iterator[Doubt]:
     """Yield the dates of a table that are in doubt, the newest first."""
-    table = inventory.table.name
-    places = _places(inventory, days)
+    table, (first, end) = inventory.table.name, days
+    places = {
+        (cluster, day): {file.path: file.rows for file in files}
+        for (cluster, day), files in inventory.places().items()
+        if cluster is not None and day is not None and first <= day < end
+    }
     known, replaced = _on_record(spark, lake, table)
     strange = {day: rows for day, rows in places.items() if not rows.keys() <= known.get(day, {}).keys()}
     for day, files in _listed(spark, lake, table, strange).items():
@@ -226,15 +218,6 @@ def doubtful(spark: SparkSession, lake: Lake, inventory: Inventory, days: Days) 
         if after:
             number = sum(rows[path] for path in after)
             yield Doubt(table, inventory.version, day, number, tuple(vouched[path] for path in replaced_paths), after)
-
-
-def _places(inventory: Inventory, days: Days) -> dict[Day, dict[str, int]]:
-    """Return date of a cluster -> path of each file -> its rows."""
-    return {
-        (cluster, day): {file.path: file.rows for file in files}
-        for (cluster, day), files in inventory.places().items()
-        if cluster is not None and day is not None and days.holds(day)
-    }
 
 
 def _on_record(

@@ -45,7 +45,7 @@ from evenkeel.maintenance.inventory import (
     read_record,
     take_inventory,
 )
-from evenkeel.maintenance.proofs import Days, prove, truncate
+from evenkeel.maintenance.proofs import prove, truncate
 from evenkeel.maintenance.statements import change, speaking
 from evenkeel.model.amounts import plural, size
 from evenkeel.spark.code import code_version
@@ -267,7 +267,7 @@ class _Run:
             if "cycle_date" not in TABLES[name].partition or name in OUTBOX:
                 continue
             kind = whole_kind(TABLES[name])
-            days = Days(self.now.date(), self.periods.cutoff(kind, self.now) if kind else None)
+            days = self.periods.cutoff(kind, self.now) if kind else date.min, self.now.date()
             done = prove(self.spark, self.lake, self._inventory(name), self.upkeep_id, days, self.request.most_rows)
             if done.proven:
                 rows, dates = plural(done.rows, "row"), plural(done.proven, "date")
@@ -370,7 +370,7 @@ def upkeep_as_json(done: UpkeepResult) -> Iterator[dict[str, Any]]:
 def storage_as_text(stored: Lakeful) -> Iterator[str]:
     """Yield a table, largest first, then the size of a cycle and the causes of growth."""
     head = ("table", "rows", "files", "size", "earlier versions", "log", "per cycle")
-    tables = sorted(stored.tables, key=lambda table: (-(table.disk or table.live), table.table))
+    tables = sorted(stored.tables, key=lambda table: (-table.disk, table.table))
     rows = [
         (
             table.table, f"{table.rows:,}", f"{table.files:,}", size(table.live), size(table.history), size(table.log),
@@ -380,7 +380,7 @@ def storage_as_text(stored: Lakeful) -> Iterator[str]:
     ]  # fmt: skip
     yield from _columns(head, rows)
     yield ""
-    whole = sum(table.disk if table.disk is not None else table.live for table in tables)
+    whole = sum(table.disk for table in tables)
     files = sum(table.files for table in tables)
     yield f"{size(whole)} in {plural(files, 'file')}, for {plural(stored.cycles, 'cycle')}"
     if stored.cycles_of_last_date:
@@ -397,9 +397,9 @@ def storage_as_json(stored: Lakeful) -> Iterator[dict[str, Any]]:
 
 def _growth(tables: Sequence[Stored]) -> Iterator[str]:
     """Yield the largest shares, and what can be done about them."""
-    whole = sum(table.disk if table.disk is not None else table.live for table in tables) or 1
-    rows, history = max(tables, key=lambda table: table.live), sum(table.history or 0 for table in tables)
-    log, small = sum(table.log or 0 for table in tables), sum(table.uncompacted for table in tables)
+    whole = sum(table.disk for table in tables) or 1
+    rows, history = max(tables, key=lambda table: table.live), sum(table.history for table in tables)
+    log, small = sum(table.log for table in tables), sum(table.uncompacted for table in tables)
     yield f"most of all grows {rows.table}: {100 * rows.live / whole:.0f} % of the bytes are its rows"
     if history:
         yield f"files of earlier versions: {100 * history / whole:.0f} %; they go when --version-days is over"

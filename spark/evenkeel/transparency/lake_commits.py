@@ -2,49 +2,29 @@
 
 from __future__ import annotations
 
-import hashlib
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from typing import Any
+from datetime import UTC, datetime
 from urllib.parse import unquote
 
 from evenkeel.errors import LakeError
 from evenkeel.handover import Commit
-from evenkeel.lake.delta_log import commit_name, hashed
+from evenkeel.lake.delta_log import hashed
 from evenkeel.lake.schemas import OF_RECORD
 from evenkeel.lake.store import Lake
-from evenkeel.lake.table_files import TableFiles, files_of
-from evenkeel.lake.table_log import commit_actions, listing
+from evenkeel.lake.table_files import files_of
+from evenkeel.lake.table_log import LoggedCommit, listing, logged_commit, open_log
+
+_EPOCH = datetime.fromtimestamp(0, UTC)
 
 
-def table_place(lake: str, table: str) -> TableFiles:
-    """Return the files of a table; raises LakeError for a store that does not speak S3."""
-    return files_of(Lake(lake).path(table))
-
-
-def commit_numbers(lake: str, table: str) -> list[int]:
-    """Return the versions of a table whose JSON is in its Delta log, in ascending order."""
-    return [*listing(table_place(lake, table)).commits]
-
-
-def commit_data(lake: str, table: str, number: int) -> bytes | None:
-    """Return the bytes of a commit's JSON; None if it is gone. Raises LakeError if it cannot be read."""
+def commit_at(lake: str, table: str, number: int) -> LoggedCommit | None:
+    """Return a commit of a table; None if it is gone. Raises LakeError if it cannot be read."""
+    path = Lake(lake).path(table)
     try:
-        return table_place(lake, table).read(commit_name(number))
-    except FileNotFoundError:
-        return None
+        return logged_commit(files_of(path), number)
     except OSError as error:
-        raise LakeError(f"commit {number} of {Lake(lake).path(table)} cannot be read: {error}") from error
-
-
-def actions_of(data: bytes) -> list[dict[str, Any]]:
-    """Return the actions in a commit's JSON; none if it is not such a text."""
-    return commit_actions(data) or []
-
-
-def paths_of(actions: list[dict[str, Any]], kind: str = "add") -> list[str]:
-    """Return the paths of the data files that a commit adds, or with `remove` removes, in ascending order."""
-    return sorted(unquote(action[kind]["path"]) for action in actions if kind in action)
+        raise LakeError(f"commit {number} of {path} cannot be read: {error}") from error
 
 
 def commits_there(lake: str, table: str, numbers: Iterable[int]) -> Iterator[Commit]:
@@ -52,45 +32,37 @@ def commits_there(lake: str, table: str, numbers: Iterable[int]) -> Iterator[Com
 
     Raises LakeError if a commit is gone.
     """
-    place, path = table_place(lake, table), Lake(lake).path(table)
+    path = Lake(lake).path(table)
+    place = files_of(path)
     for number in numbers:
-        data = commit_data(lake, table, number)
-        if data is None:
+        commit = commit_at(lake, table, number)
+        if commit is None:
             raise LakeError(f"commit {number} of {path} was removed meanwhile: run this again")
-        files = tuple(hashed(path, name) for name in paths_of(actions_of(data)) if place.exists(name))
-        yield Commit(table, number, hashlib.sha256(data).hexdigest(), files)
+        files = tuple(hashed(path, name) for name in commit.paths if place.exists(name))
+        yield Commit(table, number, commit.digest, files)
 
 
 def numbers_by_table(lake: str) -> dict[str, list[int]]:
     """Return the versions in the Delta log of each existing table of the record."""
-    versions = {name: commit_numbers(lake, name) for name in OF_RECORD}
+    versions = {name: [*listing(files_of(Lake(lake).path(name))).commits] for name in OF_RECORD}
     return {name: numbers for name, numbers in versions.items() if numbers}
 
 
-def adding_commit(lake: str, table: str, path: str, modified: int) -> int | None:
-    """Return the version that added a data file; None if its commit is gone.
+def adding_commit(lake: str, table: str, path: str) -> int | None:
+    """Return the version that added a data file of the newest version; None if its commit is gone."""
+    _, files = open_log(Lake(lake).path(table))
+    changed = dict(zip(map(unquote, files["path"].to_pylist()), files["modification_time"].to_pylist(), strict=True))
+    modified = datetime.fromtimestamp(int(changed.get(path, 0)) / 1000, UTC)
+    numbers = listing(files_of(Lake(lake).path(table))).commits
 
-    `modified` is the file's last change (ms since 1970).
-    """
-    numbers = commit_numbers(lake, table)
+    def made_at(number: int) -> datetime:
+        commit = commit_at(lake, table, number)
+        return _EPOCH if commit is None else commit.at or _EPOCH
+
     # Commits have their times in ascending order, except for differing clocks: so all are checked, the likely first.
-    near = bisect_left(numbers, modified, key=lambda number: committed_at(actions_of(_data(lake, table, number))) or 0)
+    near = bisect_left(numbers, modified, key=made_at)
     for place in sorted(range(len(numbers)), key=lambda place: abs(place - near)):
-        number = numbers[place]
-        if path in paths_of(actions_of(_data(lake, table, number))):
-            return number
+        commit = commit_at(lake, table, numbers[place])
+        if commit is not None and path in commit.paths:
+            return numbers[place]
     return None
-
-
-def committed_at(actions: list[dict[str, Any]]) -> int | None:
-    """Return the time in a commit (ms since 1970); None without one."""
-    for action in actions:
-        info = action.get("commitInfo")
-        at = info.get("timestamp") if isinstance(info, dict) else None
-        if type(at) is int and 0 <= at < 1 << 48:
-            return at
-    return None
-
-
-def _data(lake: str, table: str, number: int) -> bytes:
-    return commit_data(lake, table, number) or b""

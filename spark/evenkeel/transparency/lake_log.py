@@ -32,7 +32,7 @@ from evenkeel.transparency.leaves import BEFORE_THE_LOG, BegunLeaf, CommitLeaf, 
 from evenkeel.transparency.log import CHECKPOINT, TransparencyLog
 from evenkeel.transparency.notes import SignedCheckpoint
 from evenkeel.transparency.rotations import FollowedKeys, KeysOnRecord, demand_handover, follow
-from evenkeel.transparency.storage import FolderStorage, LogStorage
+from evenkeel.transparency.storage import BucketStorage, FolderStorage, LogStorage
 from evenkeel.transparency.tiles import Tree
 
 STATE = "commits"
@@ -155,15 +155,10 @@ class Growth:
 
 
 def storage_of(lake: str) -> LogStorage:
-    """Return the place of a lake's log; raises LogError for an object store that does not speak S3."""
+    """Return the place of a lake's log; raises LakeError for an object store that does not speak S3."""
     files = files_of(Lake(lake).root)
-    if isinstance(files, FolderFiles):
-        return FolderStorage(Path(files.full(LOG_FOLDER)))
-    if files is None:
-        raise LogError(f"{lake}: a transparency log is kept of lakes in folders, and in stores that speak S3")
-    from evenkeel.transparency.storage import BucketStorage
-
-    return BucketStorage(files.full(LOG_FOLDER))
+    place = files.full(LOG_FOLDER)
+    return FolderStorage(Path(place)) if isinstance(files, FolderFiles) else BucketStorage(place)
 
 
 def has_log(storage: LogStorage) -> bool:
@@ -261,7 +256,8 @@ def append_commits(
         yield from new.of_all() if tree.size == 0 else new.of_commits(tree, commits)
         if adopt_by and tree.size:
             yield from new.of_others(adopt_by)
-        yield from keys.entries()
+        if keys.rotation is not None:
+            yield keys.rotation.text
 
     appended = log.append_made(entries)
     newest = appended.checkpoint.checkpoint

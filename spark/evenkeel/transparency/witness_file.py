@@ -135,8 +135,7 @@ class WitnessFile:
                 raise DamagedLog(f"{self._path}: its last line is longer than any checkpoint")
             return None, 0
         try:
-            line = parse_json(whole.rpartition(b"\n")[2], depth=2, values=100)
-            text = line["checkpoint"].encode() if isinstance(line, dict) else b""
-            return open_checkpoint(text, self._origin, self._log_keys), size - len(cut)
-        except (NotJson, KeyError, AttributeError, UnicodeEncodeError, BadNote) as error:
+            (note,) = self.notes_in(whole.rpartition(b"\n")[2] + feed)
+            return open_checkpoint(note, self._origin, self._log_keys), size - len(cut)
+        except BadNote as error:
             raise DamagedLog(f"{self._path}: its last line is not a checkpoint of the log: {error}") from None

@@ -163,10 +163,7 @@ def verify(
                 depth=depth,
                 progress=progress,
             )
-    faults += [
-        Fault("", None, CHAIN if fault.table == "cycles" else CONTENT, fault.table, fault.place, fault.words)
-        for fault in (*upkeep_faults, *check_tables(lake, known, upkeeps))
-    ]
+    faults += [*upkeep_faults, *check_tables(lake, known, upkeeps)]
     logged.check_commits(is_whole=cluster is None and since is None and until is None)
     return VerifyReport(
         manifests={name: links.num_rows for name, links in chains.items()},

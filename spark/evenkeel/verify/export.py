@@ -212,15 +212,16 @@ def _export_table(lake: str, folder: Path, name: str, parts: Sequence[_Part]) ->
     """Create the table, also without rows, and copy the files or rows of all parts. Return the number of rows."""
     from deltalake import DeltaTable
 
-    table, source = TABLES[name], _table(lake, name)
-    if source is None:
+    table, path = TABLES[name], Lake(lake).path(name)
+    if not is_delta_table(path):
         return 0
+    source = delta_table(path)
     DeltaTable.create(
         str(folder / name),
         schema=source.schema(),
         partition_by=list(table.partition),
         description=table.comment,
-        configuration=_configuration(source.metadata().configuration),
+        configuration={key: value for key, value in source.metadata().configuration.items() if key in _COPIED},
     )
     conditions = [_condition(name, part) for part in parts]
     if any(condition is None for condition in conditions):
@@ -283,17 +284,8 @@ def _copy_rows(lake: str, folder: Path, name: str, wanted: Any) -> int:
     return rows
 
 
-def _table(lake: str, name: str) -> Any:
-    path = Lake(lake).path(name)
-    return delta_table(path) if is_delta_table(path) else None
-
-
 _COPIED = ("delta.isolationLevel", "delta.checkpointInterval", "delta.dataSkippingStatsColumns")
 """Table properties that readers and writers of the copy need; those on retention belong to the original lake."""
-
-
-def _configuration(properties: Mapping[str, str]) -> dict[str, str | None]:
-    return {key: properties[key] for key in _COPIED if key in properties}
 
 
 def _condition(name: str, part: _Part) -> Any:

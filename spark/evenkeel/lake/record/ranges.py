@@ -245,9 +245,7 @@ class Record:
         listed = at_moments(moments) & is_in("write_id", sorted({write_id for write_id, _ in owners}))
         condition = listed if where is None else listed & where
         wanted = None if columns is None else list(dict.fromkeys((*columns, "cycle_at", "write_id")))
-        dates = tuple(sorted({moment.date() for moment in moments}))
-        span = min(moments), max(moments)
-        for row in as_rows(self._table_of(table, attempts[0].cluster, span, condition, wanted, dates)):
+        for row in as_rows(self._table_at(table, attempts[0].cluster, moments, condition, wanted)):
             for attempt_id in owners.get((row["write_id"], row["cycle_at"]), ()):
                 rows_by_attempt[attempt_id].append(row)
         key = [column for column in TABLES[table].key if columns is None or column in columns]
@@ -274,9 +272,7 @@ class Record:
         whole = at_moments(moments) & is_in("write_id", sorted({*ids.to_pylist()}))
         condition = whole if where is None else at_moments(moments) & where
         wanted = list(dict.fromkeys((*columns, "cycle_at", "write_id")))
-        dates = tuple(sorted({moment.date() for moment in moments}))
-        span = min(moments), max(moments)
-        arrow_table = self._table_of(table, listed[0][1].cluster, span, condition, wanted, dates)
+        arrow_table = self._table_at(table, listed[0][1].cluster, moments, condition, wanted)
         if where is not None:
             arrow_table = arrow_table.filter(pc.is_in(arrow_table.column("write_id").cast(pa.string()), value_set=ids))
         places = pc.index_in(arrow_table.column("write_id").cast(pa.string()), value_set=ids).to_numpy()
@@ -298,13 +294,9 @@ class Record:
         if not listed:
             return counts
         moments = [attempt.cycle_at for attempt, _ in listed]
-        dates = tuple(sorted({moment.date() for moment in moments}))
         condition = is_in("write_id", sorted({write.write_id for _, write in listed}))
-        span = min(moments), max(moments)
-        rows = self._table_of(table, listed[0][0].cluster, span, condition, ["write_id"], dates)
-        counted = {
-            attempt["values"]: attempt["counts"] for attempt in pc.value_counts(rows.column("write_id")).to_pylist()
-        }
+        rows = self._table_at(table, listed[0][0].cluster, moments, condition, ["write_id"])
+        counted = {one["values"]: one["counts"] for one in pc.value_counts(rows.column("write_id")).to_pylist()}
         for attempt, write in listed:
             counts[attempt.attempt_id] += counted.get(write.write_id, 0)
         return counts
@@ -326,6 +318,13 @@ class Record:
         if not dates:
             return []
         return as_rows(self._table_of(table, cluster, (first, last), where, columns, dates))
+
+    def _table_at(
+        self, table: str, cluster: str, moments: Sequence[datetime], where: Any, columns: Sequence[str] | None
+    ) -> Any:
+        """Return an Arrow table of a cluster's rows of the dates of these moments, from the first to the last."""
+        dates = tuple(sorted({moment.date() for moment in moments}))
+        return self._table_of(table, cluster, (min(moments), max(moments)), where, columns, dates)
 
     def _table_of(
         self,
