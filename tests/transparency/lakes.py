@@ -20,8 +20,7 @@ from evenkeel.lake.pending_commits import hand_on, take_away
 from evenkeel.lake.schema import SCHEMA_VERSION
 from evenkeel.lake.schemas import TABLES
 from evenkeel.transparency.keys import SignerKey
-from evenkeel.transparency.lake_commits import commits_there, numbers_by_table
-from evenkeel.transparency.lake_log import Growth, append_commits, open_log, storage_of
+from evenkeel.transparency.lake_log import Growth, append_commits, commits_there, numbers_by_table, open_log, storage_of
 from evenkeel.transparency.leaves import CommitLeaf, parse_leaf
 from tests.lakes.small_lake import arrow_schema, completed
 from tests.transparency.logs import LOG_KEY

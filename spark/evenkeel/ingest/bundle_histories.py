@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from evenkeel.cycle.fold import PLANNER
 from evenkeel.cycle.loads import FORGOTTEN_THOUGH_REFUSED
-from evenkeel.lake.manifest import find_predecessors
+from evenkeel.lake.recorded_manifests import find_predecessors
 from evenkeel.lake.store import Lake
 from evenkeel.times import utc_text
 
@@ -31,7 +31,7 @@ def bundles_with_history(
     """Return each cluster's bundles that have a history in the predecessor of a live cycle at that moment."""
     from pyspark.sql import functions as F
 
-    before = find_predecessors(spark, lake, [(cluster, utc_text(at), None) for cluster in clusters], kind="live")
+    before = find_predecessors(lake, [(cluster, utc_text(at), None) for cluster in clusters], kind="live")
     loads = _of(spark, lake, before, "bundle_load")
     if loads is None:
         return {}

@@ -25,8 +25,8 @@ from evenkeel.errors import BadInput, EvenkeelError, LandingError, NothingLanded
 from evenkeel.handover import FAILED, PULSAR_ADMIN, RECORDING, SKIPPED, ClusterCycle, Handover, Run, Snapshot
 from evenkeel.ingest.bundle_histories import HistoryLookup, bundles_with_history
 from evenkeel.ingest.wish_intake import with_wishes, with_wishes_on_record
-from evenkeel.lake.manifest import find_predecessors
 from evenkeel.lake.outbox import with_acts
+from evenkeel.lake.recorded_manifests import find_predecessors
 from evenkeel.lake.store import Lake
 from evenkeel.settings import resolve
 from evenkeel.settings.lakes import configured_lakes
@@ -188,7 +188,7 @@ def _lake_of(spark: SparkSession, request: CycleRequest) -> Lake:
 
 def _opened(spark: SparkSession, lake: Lake, request: CycleRequest, cycles: list[ClusterCycle]) -> Handover:
     expected = [(cycle.cluster, cycle.cycle_at, cycle.snapshot.previous_at) for cycle in cycles]
-    predecessors = find_predecessors(spark, lake, expected, kind=request.kind)
+    predecessors = find_predecessors(lake, expected, kind=request.kind)
     run = Run(request.dag_id, request.run_id, request.kind, request.mode, request.triggered_by)
     if request.asks_for_a_window:
         cycles = with_wishes_on_record(spark, lake, cycles, run)

@@ -437,7 +437,7 @@ def damage_behind(error: BaseException, lake: object) -> LakeError | None:
     return None
 
 
-def open_log(path: str) -> tuple[DeltaTable, pa.Table]:
+def table_and_files(path: str) -> tuple[DeltaTable, pa.Table]:
     """Return the table at `path` as deltalake opens it, and its list of the files, flat.
 
     Raises LakeError if its log cannot be read, or its store cannot be asked.

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from evenkeel.errors import NoLake
 from evenkeel.lake import handover_files
 from evenkeel.lake.delta_log import kept_days, table_exists, version_days, version_properties
+from evenkeel.lake.record import read_table
 from evenkeel.lake.schema import sql_text
 from evenkeel.lake.schemas import OF_RECORD, TABLES
 from evenkeel.lake.store import Lake, append_values
@@ -49,7 +50,6 @@ from evenkeel.maintenance.proofs import prove, truncate
 from evenkeel.maintenance.statements import change, speaking
 from evenkeel.model.amounts import plural, size
 from evenkeel.spark.code import code_version
-from evenkeel.spark.sql import iso
 from evenkeel.times import borne_out, utc_seconds
 from evenkeel.transparency.publishing import log_commits
 
@@ -127,7 +127,7 @@ def keep(
         raise NoLake(f"there is no lake at {lake.root}: its `cycles` table is missing. Name the folder of the tables")
     demand_no_links(lake.root)
     lake.ensure_tables(spark, OF_RECORD)
-    last, record = _last(spark, lake), read_record(spark, lake)
+    last, record = _last(lake), read_record(lake)
     periods = settled(last.promised, request.given, shorten=request.shorten, promised=request.promised)
     if (doubt := why_not_believed(record.recorded.values(), now)) is not None:
         progress(doubt)
@@ -319,17 +319,16 @@ def _dates(first: date | None, last: date | None) -> str:
     return f", {first}" if first == last else f", {first} to {last}"
 
 
-def _last(spark: SparkSession, lake: Lake) -> _Last:
+def _last(lake: Lake) -> _Last:
     """Return the promise of the newest upkeep, completed or not, and when the last completed one began."""
-    rows = spark.read.format("delta").load(lake.path(UPKEEPS))
-    upkeeps = rows.select("upkeep_id", "state", iso("begun_at").alias("begun_at"), "periods").collect()
+    upkeeps = read_table(lake.root, UPKEEPS)
     last = _Last(max((_place(row)[0] for row in upkeeps), default=0), newest_promise(upkeeps))
     done = [row for row in upkeeps if row["state"] == DONE]
     if not done:
         return last
     ended = max(done, key=_place)
     known = {name: days for name, days in ended["periods"].items() if name in Periods.__slots__}
-    return replace(last, done_at=datetime.fromisoformat(ended["begun_at"]), done_with=Periods(**known))
+    return replace(last, done_at=ended["begun_at"], done_with=Periods(**known))
 
 
 def newest_promise(rows: Iterable[Any]) -> dict[str, int] | None:

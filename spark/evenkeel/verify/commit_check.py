@@ -28,7 +28,7 @@ from evenkeel.lake.table_files import files_of
 from evenkeel.lake.table_log import in_order, listing
 from evenkeel.model.amounts import plural
 from evenkeel.transparency import LOG_FOLDER
-from evenkeel.transparency.lake_commits import commit_at, commits_there
+from evenkeel.transparency.lake_log import commit_at, commits_there
 from evenkeel.transparency.leaves import CommitLeaf, files_digest
 from evenkeel.verify.chain import LOG, Fault
 

@@ -19,6 +19,7 @@ from evenkeel.cycle.fold import PLANNER
 from evenkeel.cycle.frames import read_checked
 from evenkeel.cycle.runner import DecideCycles, RoundInputs, decide_clusters
 from evenkeel.handover import Handover, Run, Write
+from evenkeel.lake.delta_log import TOPICS
 from evenkeel.lake.plain_rows import RowsByWrite, rows_by_write
 from evenkeel.lake.record import chunked
 from evenkeel.lake.schemas import TABLES
@@ -36,7 +37,6 @@ from evenkeel.verify.recorded_cycle import RecordedCycle
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-TOPICS = "topic_stats"
 _NAMED = schema_of("cluster string, table_name string")
 _LOOKED_INTO = ("split", "refused", "skipped")
 """Outcomes of bundles over a limit: a bundle below all limits is `kept`, and no rule looks at its topics."""

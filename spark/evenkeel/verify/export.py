@@ -8,7 +8,6 @@ of writes differ from the recorded ones: readers go by write id.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -356,6 +355,8 @@ def _counts(folder: Path, name: str, cluster: str) -> dict[str, int]:
 
 def _describe(lake: str, folder: Path, exported: Exported) -> None:
     """Write the export's own manifest: its content, the missing rows, and a digest of every file."""
+    names = (str(file.relative_to(folder)) for file in _files(folder))
+    stored = {name: files_of(str(folder)).size_and_digest(name) for name in names}
     manifest = {
         "format": FORMAT,
         "made_at": datetime.now(UTC).isoformat(),
@@ -366,10 +367,7 @@ def _describe(lake: str, folder: Path, exported: Exported) -> None:
         "clusters": exported.clusters,
         "rows": exported.rows,
         "missing": [{**asdict(missing), "cycle_at": missing.cycle_at.isoformat()} for missing in exported.missing],
-        "files": {
-            str(file.relative_to(folder)): {"size": file.stat().st_size, "sha256": _sha256(file)}
-            for file in _files(folder)
-        },
+        "files": {name: {"size": size, "sha256": digest} for name, (size, digest) in stored.items()},
     }
     text = json.dumps(manifest, indent=2, ensure_ascii=False, sort_keys=True)
     (folder / MANIFEST).write_text(text, encoding="utf-8")
@@ -377,11 +375,6 @@ def _describe(lake: str, folder: Path, exported: Exported) -> None:
 
 def _files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if path.is_file())
-
-
-def _sha256(file: Path) -> str:
-    with file.open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 def _pack(folder: Path, packed: Path, name: str) -> None:

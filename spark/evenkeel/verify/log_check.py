@@ -20,6 +20,7 @@ from evenkeel.handover import Write
 from evenkeel.model.amounts import plural
 from evenkeel.times import utc_seconds
 from evenkeel.transparency import LOG_FOLDER
+from evenkeel.transparency.kept_checkpoints import WitnessFile
 from evenkeel.transparency.keys import VerifierKey, shown
 from evenkeel.transparency.lake_log import has_log, open_followed, storage_of
 from evenkeel.transparency.leaves import BEFORE_THE_LOG, BegunLeaf, CommitLeaf, KeysLeaf, ids_of, parse_leaf
@@ -31,7 +32,6 @@ from evenkeel.transparency.storage import LogStorage
 from evenkeel.transparency.tiles import Tree
 from evenkeel.transparency.time_stamp import STAMPS, KeptStamps, authorities_in, demand_stamp, kept_stamps, read_stamp
 from evenkeel.transparency.witness_client import latest_checkpoint
-from evenkeel.transparency.witness_file import WitnessFile
 from evenkeel.transparency.witnesses import LakeWitness, witness_states
 from evenkeel.verify.chain import LOG, Fault
 from evenkeel.verify.commit_check import CommitCheck, LoggedCommits

@@ -23,8 +23,7 @@ from evenkeel.lake.store import Lake
 from evenkeel.lake.table_files import files_of
 from evenkeel.model.amounts import plural
 from evenkeel.transparency.keys import VerifierKey
-from evenkeel.transparency.lake_commits import adding_commit, commit_at
-from evenkeel.transparency.lake_log import commit_leaf_in, open_followed, storage_of
+from evenkeel.transparency.lake_log import adding_commit, commit_at, commit_leaf_in, open_followed, storage_of
 from evenkeel.transparency.leaves import CommitLeaf, files_digest
 from evenkeel.transparency.notes import parse_note
 from evenkeel.transparency.proof_file import ProofFile, prove

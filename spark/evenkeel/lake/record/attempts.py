@@ -92,26 +92,11 @@ class Attempt:
 
     def writes_of(self, table: str) -> tuple[Write, ...]:
         """Return its writes to one table."""
-        return self._writes_by_table.get(table, ())
+        return tuple(write for write in self.writes if write.table == table)
 
     def reads_of(self, table: str) -> tuple[Write, ...]:
         """Return the writes to one table that it read."""
-        return self._reads_by_table.get(table, ())
-
-    @cached_property
-    def _writes_by_table(self) -> dict[str, tuple[Write, ...]]:
-        return _by_table(self.writes)
-
-    @cached_property
-    def _reads_by_table(self) -> dict[str, tuple[Write, ...]]:
-        return _by_table(self.reads)
-
-
-def _by_table(writes: Iterable[Write]) -> dict[str, tuple[Write, ...]]:
-    by_table: dict[str, list[Write]] = {}
-    for write in writes:
-        by_table.setdefault(write.table, []).append(write)
-    return {table: tuple(table_writes) for table, table_writes in by_table.items()}
+        return tuple(write for write in self.reads if write.table == table)
 
 
 def attempts_of(rows: Iterable[Row]) -> list[Attempt]:

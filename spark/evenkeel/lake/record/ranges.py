@@ -108,9 +108,12 @@ class Record:
         """Return the rows of `cycles` themselves."""
         return as_rows(self._table_of("cycles", cluster, (first, last), where, columns))
 
-    def links(self, cluster: str) -> Any:
-        """Return all manifests of a cluster in the chain's order, as an Arrow table of the columns of the chain."""
-        table = self._table_of("cycles", cluster, (FIRST_MOMENT, LAST_MOMENT), None, _LINK)
+    def links(self, cluster: str, *more: str) -> Any:
+        """Return all manifests of a cluster in the chain's order, as an Arrow table of the columns of the chain.
+
+        `more`: further columns.
+        """
+        table = self._table_of("cycles", cluster, (FIRST_MOMENT, LAST_MOMENT), None, (*_LINK, *more))
         return table.sort_by([("sequence", "ascending"), ("manifest_digest", "ascending")])
 
     def moments(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import date, datetime, timedelta
@@ -62,8 +62,20 @@ class OpenTables:
 
     @contextmanager
     def look(self) -> Iterator[None]:
-        """Hold one look: in the block each table stays as first opened; other threads do not take part."""
-        token = _LOOK.set(_Look(self))
+        """Hold one look: in the block each table stays as first opened; other threads do not take part.
+
+        No table is older than the manifests.
+        """
+        seen: dict[str, Any] = {}
+
+        def table(path: str) -> Any:
+            if path not in seen:
+                if path.endswith(_MANIFESTS):  # rows that manifests list were written before them
+                    seen.clear()
+                seen[path] = self.current(path)
+            return seen[path]
+
+        token = _LOOK.set(table)
         try:
             yield
         finally:
@@ -81,21 +93,7 @@ class OpenTables:
         return opened
 
 
-class _Look:
-    def __init__(self, tables: OpenTables) -> None:
-        self._tables = tables
-        self._seen: dict[str, Any] = {}
-
-    def table(self, path: str) -> Any:
-        """Return a table that is not older than the manifests: their listed rows were written before them."""
-        if path not in self._seen:
-            if path.endswith(_MANIFESTS):
-                self._seen.clear()
-            self._seen[path] = self._tables.current(path)
-        return self._seen[path]
-
-
-_LOOK: ContextVar[_Look | None] = ContextVar("evenkeel_look", default=None)
+_LOOK: ContextVar[Callable[[str], Any] | None] = ContextVar("evenkeel_look", default=None)
 
 
 Row = dict[str, Any]
@@ -171,7 +169,7 @@ def open_table(lake: str | Path, table: str, *, is_own: bool = False) -> Any:
 
     try:
         look, path = None if is_own else _LOOK.get(), _path(lake, table)
-        opened = delta_table(path) if look is None else look.table(path)
+        opened = delta_table(path) if look is None else look(path)
     except TableNotFoundError as error:
         is_table(lake, table)  # raises LakeError without the right to look
         if table == "cycles" or not is_table(lake, "cycles"):

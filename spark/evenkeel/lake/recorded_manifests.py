@@ -1,0 +1,105 @@
+"""Manifests on record as tasks read them: of their own cycles, and of the attempts whose state they take over."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from evenkeel.handover import CycleKey, Predecessor
+from evenkeel.lake.manifest import DECIDED_STATUSES, writes_of
+from evenkeel.lake.plain_rows import read_file, with_cluster
+from evenkeel.lake.record import Record, Row
+from evenkeel.lake.record.known_files import FIRST_MOMENT
+from evenkeel.lake.record.tables import ROUNDING, as_rows, between, damaged, is_in, text
+from evenkeel.lake.store import Lake
+from evenkeel.lake.table_files import files_of
+from evenkeel.times import utc_text
+
+_NEAR = timedelta(days=1)
+_TICK = timedelta(microseconds=1)
+_FEW = 32
+"""The most files that are opened one by one: for more of them a dataset is faster."""
+_CYCLES = "cycles"
+_COLUMNS = ("cluster", "cycle_at", "row_kind", "status", "kind", "attempt", "attempt_id", "writes", "files")
+
+
+def manifests_within(
+    record: Record, cluster: str, first: datetime, last: datetime, columns: Sequence[str], where: Any = None
+) -> list[Row]:
+    """Return the rows of `cycles` from one moment to another, both included, with these columns.
+
+    `where`: a condition on these columns, which have `cycle_at`. Raises LakeError for a file that cannot be read.
+    """
+    files = record.files(_CYCLES).between(cluster, first, last)
+    if len(files) > _FEW:
+        return record.manifests(cluster, first, last, columns, where)
+    place, nothing, rows = files_of(Lake(str(record.lake)).path(_CYCLES)), dict.fromkeys(columns), list[Row]()
+    condition = between("cycle_at", first, last) if where is None else between("cycle_at", first, last) & where
+    inside = [name for name in columns if name != "cluster"]
+    for file in files:
+        try:
+            read = with_cluster(read_file(place.full(file.path), _CYCLES, inside), cluster).filter(condition)
+        except (OSError, ValueError, KeyError) as error:
+            raise damaged(record.lake, _CYCLES, error) from error
+        rows += ({**nothing, **row} for row in as_rows(read))
+    return rows
+
+
+def find_predecessors(
+    lake: Lake, cycles: Sequence[tuple[str, str, str | None]], *, kind: str
+) -> dict[CycleKey, Predecessor]:
+    """Return for each (cluster, cycle_at, expected previous cycle_at) the recorded attempt whose state is taken over.
+
+    A live cycle takes state from attempts that are not a backfill. A backfill takes it from a backfill's attempt at the
+    predecessor, else from the live one. If the expected cycle is not on record the newest older one serves, and the
+    status says so. All cycles of a window may be wanted at once. Each gets the attempts on record before it, as if it
+    were decided alone; `Handover.within` names those for which a cycle of the window itself comes first.
+    """
+    record, wanted = Record(lake.root), dict[str, list[datetime]]()
+    for cluster, at, _ in cycles:
+        wanted.setdefault(cluster, []).append(datetime.fromisoformat(at))
+    candidates = {
+        cluster: _candidates(record, cluster, min(moments), max(moments), kind) for cluster, moments in wanted.items()
+    }
+    return {(cluster, at): _predecessor(_before(candidates[cluster], at), expected) for cluster, at, expected in cycles}
+
+
+def _candidates(record: Record, cluster: str, first: datetime, last: datetime, kind: str) -> list[Row]:
+    """Return the rows to take over from, oldest first: of the newest cycle before `first`, and of each before `last`.
+
+    Nearly always the newest row before is of the cycle a minute or so ago, and the log leads to its file.
+    """
+    decided = (text("row_kind") == "planned") & is_in("status", DECIDED_STATUSES)
+    where = decided if kind == "backfill" else decided & (text("kind") != "backfill")
+
+    def rows(begin: datetime, end: datetime) -> list[Row]:
+        return manifests_within(record, cluster, begin, end, _COLUMNS, where)
+
+    before = first - _TICK
+    known = record.files(_CYCLES).last_known(cluster, before)
+    found = [] if known is None else rows(known - ROUNDING, before)
+    for begin in () if found or known is None else (first - _NEAR, FIRST_MOMENT):
+        if len(moments := record.moments(cluster, where, first=begin, last=before)):
+            newest = moments[-1].as_py()
+            found = rows(newest, newest)
+            break
+    found += rows(first, last - _TICK) if first < last else []
+    return sorted(found, key=lambda row: (row["cycle_at"], row["kind"] == "backfill", row["attempt"]))
+
+
+def _before(rows: Sequence[Row], at: str) -> Row | None:
+    """Return the last of some rows, oldest first, that is of a cycle before `at`; None if there is none."""
+    place = bisect_left(rows, datetime.fromisoformat(at), key=lambda row: row["cycle_at"])
+    return rows[place - 1] if place else None
+
+
+def _predecessor(row: Row | None, expected: str | None) -> Predecessor:
+    if row is None:
+        return Predecessor(status="none" if expected is None else "missing", expected_at=expected)
+    cycle_at = utc_text(row["cycle_at"])
+    status = "used" if expected in (None, cycle_at) else "older"
+    return Predecessor(
+        status, cycle_at, row["attempt_id"], expected, writes_of(row["cluster"], row["writes"], row["files"])
+    )
