@@ -20,8 +20,8 @@ from evenkeel.lake.manifest import (
     writes_of,
 )
 from evenkeel.lake.record.tables import rows_where
-from evenkeel.lake.recorded_manifests import find_predecessors
 from evenkeel.lake.store import Lake
+from evenkeel.lake.task_reads import find_predecessors
 from evenkeel.spark.session import close, connect
 from evenkeel.verify.chain import Link, check_links
 
@@ -119,7 +119,7 @@ def test_state_comes_from_the_newest_live_attempt_before_and_a_gap_is_named(spar
     ],
 )
 def test_each_cycle_of_a_window_is_told_what_it_would_be_told_alone(spark, lake, monkeypatch, kind, near) -> None:
-    monkeypatch.setattr("evenkeel.lake.recorded_manifests._NEAR", near)
+    monkeypatch.setattr("evenkeel.lake.task_reads._NEAR", near)
     write = Write("strategy_state", "w", 3, 2, "digest", "lab")
     first = [
         *(manifest("lab", n, f"a{n}", writes=write_rows([write])) for n in (2, 12, 14)),

@@ -5,8 +5,8 @@ import hashlib
 import pytest
 
 from evenkeel.lake.record import read_attempts, read_table
-from evenkeel.lake.recorded_manifests import find_predecessors
 from evenkeel.lake.store import Lake
+from evenkeel.lake.task_reads import find_predecessors
 from evenkeel.verify.export import export
 from tests.maintenance.recorded_lake import STATE, day
 from tests.verify.exported import damaged_files

@@ -18,9 +18,9 @@ from evenkeel.lake.delta_log import newest_version, written_files
 from evenkeel.lake.handover_files import FOLDER, handed_on
 from evenkeel.lake.manifest import append_manifests
 from evenkeel.lake.record import read_attempts, read_table
-from evenkeel.lake.recorded_manifests import find_predecessors
 from evenkeel.lake.schemas import OF_RECORD, TABLES
 from evenkeel.lake.store import Lake
+from evenkeel.lake.task_reads import find_predecessors
 from evenkeel.maintenance import proofs, upkeep
 from evenkeel.maintenance import statements as changing
 from evenkeel.maintenance.compaction import clean_log

@@ -25,8 +25,8 @@ from evenkeel.ingest import chunks
 from evenkeel.ingest.chunks import decided_already, landed_in
 from evenkeel.ingest.open_run import CycleRequest
 from evenkeel.lake.record import Attempt, read_attempts, read_cycles, read_rows, read_table
-from evenkeel.lake.recorded_manifests import find_predecessors
 from evenkeel.lake.store import Lake
+from evenkeel.lake.task_reads import find_predecessors
 from evenkeel.maintenance.upkeep import Request, UpkeepResult, keep
 from evenkeel.pipeline import WindowProgress, run_cycle, run_window
 from evenkeel.publish import manifests

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from evenkeel.cycle.fold import PLANNER
 from evenkeel.cycle.loads import FORGOTTEN_THOUGH_REFUSED
-from evenkeel.lake.recorded_manifests import find_predecessors
 from evenkeel.lake.store import Lake
+from evenkeel.lake.task_reads import find_predecessors
 from evenkeel.times import utc_text
 
 if TYPE_CHECKING:

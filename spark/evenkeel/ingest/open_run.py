@@ -25,9 +25,8 @@ from evenkeel.errors import BadInput, EvenkeelError, LandingError, NothingLanded
 from evenkeel.handover import FAILED, PULSAR_ADMIN, RECORDING, SKIPPED, ClusterCycle, Handover, Run, Snapshot
 from evenkeel.ingest.bundle_histories import HistoryLookup, bundles_with_history
 from evenkeel.ingest.wish_intake import with_wishes, with_wishes_on_record
-from evenkeel.lake.outbox import with_acts
-from evenkeel.lake.recorded_manifests import find_predecessors
 from evenkeel.lake.store import Lake
+from evenkeel.lake.task_reads import find_predecessors, with_acts
 from evenkeel.settings import resolve
 from evenkeel.settings.lakes import configured_lakes
 from evenkeel.settings.operation import CONFIGURATION, OperatorEnvironment
@@ -194,7 +193,7 @@ def _opened(spark: SparkSession, lake: Lake, request: CycleRequest, cycles: list
         cycles = with_wishes_on_record(spark, lake, cycles, run)
     else:
         cycles = with_wishes(spark, lake, cycles, run, request.wishes)
-    cycles = with_acts(spark, lake, cycles)
+    cycles = with_acts(lake, cycles)
     cycles = [replace(cycle, predecessor=predecessors[cycle.key]) for cycle in cycles]
     return Handover(request.lake, run, tuple(cycles), commits=tuple(lake.committed))
 

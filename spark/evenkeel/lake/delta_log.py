@@ -9,7 +9,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import unquote
 
@@ -26,12 +25,6 @@ LOG_FOLDER = "_delta_log"
 HINT = "_last_checkpoint"
 HINT_NAME = f"{LOG_FOLDER}/{HINT}"
 _COMMIT = re.compile(r"\d{20}\.json")
-
-
-def local_log(path: str) -> Path | None:
-    """Return the `_delta_log` folder of a table on this machine's file system; None for an object store."""
-    files = files_of(path)
-    return Path(files.folder, LOG_FOLDER) if isinstance(files, FolderFiles) else None
 
 
 def table_exists(path: str) -> bool:

@@ -217,7 +217,7 @@ class OutcomeRecorder:
             reasons = self._gate(clusters)
             self.without_splits = reasons.without_splits
             self._halts = {cluster: Halt(why) for cluster, why in reasons.withheld.items()}
-            for cluster, lease in leases(self._spark, self._lake, clusters).items():
+            for cluster, lease in leases(self._lake, clusters).items():
                 if lease.holder != self._holder:
                     self._halts[cluster] = Halt(f"another publisher has taken over {cluster}", is_lost=True)
             self._read_at = versions

@@ -24,8 +24,6 @@ from evenkeel.settings.names import default_keys
 from evenkeel.steering.outcome import ReportOutcome, decisive, not_sent
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from evenkeel.steering.dispatcher import LeaseGuard
     from evenkeel.steering.queue.signing import KeyResolver, Signature
     from evenkeel.steering.sqs import Reports, SqsSink
@@ -145,7 +143,6 @@ def _report(cluster: str, taken: Reports, records: ReportStore, report: ReportOu
 
 
 def announce_controls(
-    spark: SparkSession,
     lake: Lake,
     cycles: Sequence[ClusterCycle],
     sign: Callable[[ClusterCycle], Signature],
@@ -159,7 +156,7 @@ def announce_controls(
     if not by_queue:
         return
     due: list[tuple[SqsSink, Row]] = []
-    for cluster, row in last_words(spark, lake, sorted(by_queue)).items():
+    for cluster, row in last_words(lake, sorted(by_queue)).items():
         if row["kind"] != PAUSE and now - row["at"] > _SENT_FOR:
             continue
         try:

@@ -29,13 +29,12 @@ from evenkeel.cycle.runner import RoundInputs, decide_rounds
 from evenkeel.errors import BadInput
 from evenkeel.handover import Commit, CycleKey, Handover, Write, commits_of
 from evenkeel.lake.manifest import append_manifests
-from evenkeel.lake.outbox import recent_acts
 from evenkeel.lake.record import Record
-from evenkeel.lake.recorded_manifests import manifests_within
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.schemas.acted import SPLIT
 from evenkeel.lake.store import Lake
 from evenkeel.lake.table_log import is_committed
+from evenkeel.lake.task_reads import manifests_within, recent_acts
 from evenkeel.model.amounts import amount
 from evenkeel.model.past_commands import HARMED
 from evenkeel.publish import plan as plan_round
@@ -68,7 +67,7 @@ def run(spark: SparkSession, handover: Handover, sending: Sending | None = None)
         )
     lake = Lake(handover.lake)
     if handover.run.mode != DRY_RUN and handover.run.kind != "backfill" and sending is not None:
-        announce_controls(spark, lake, handover.cycles, sending.signature, _now())
+        announce_controls(lake, handover.cycles, sending.signature, _now())
     plans, commands, handover = _plan(spark, lake, handover)
     known = _attempts_so_far(lake, handover)
     rows = manifest_rows(handover, plans, known, _now())
@@ -314,7 +313,7 @@ def rehearse(
     every = with_moments(commands.where(F.col("cluster").isin(clusters)), ("cycle_at", "expires_at"))
     rows = [row for row in every if (row["cluster"], row["cycle_at"]) in wanted]
     rows.sort(key=lambda row: (row["cluster"], row["cycle_at"], row["step"]))
-    acts = recent_acts(spark, lake, clusters, since=min(moments), until=max(moments))
+    acts = recent_acts(lake, clusters, since=min(moments), until=max(moments))
     known = {act["command_id"]: act["outcome"] for act in acts if act["outcome"] != HARMED}
     records = OutcomeRecorder(spark, lake, handover, None)
     records.know(rows)

@@ -1,14 +1,17 @@
-"""Manifests on record as tasks read them: of their own cycles, and of the attempts whose state they take over."""
+"""The record as tasks read it: manifests of their own cycles, attempts whose state they take over, recent commands."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from evenkeel.handover import CycleKey, Predecessor
+from evenkeel.handover import ClusterCycle, CycleKey, Predecessor
+from evenkeel.lake.controls import leases, pauses
 from evenkeel.lake.manifest import DECIDED_STATUSES, writes_of
+from evenkeel.lake.outbox import LOOKBACK, as_text, harmed, is_steered, with_outcomes
 from evenkeel.lake.plain_rows import read_file, with_cluster
 from evenkeel.lake.record import Record, Row
 from evenkeel.lake.record.known_files import FIRST_MOMENT
@@ -103,3 +106,72 @@ def _predecessor(row: Row | None, expected: str | None) -> Predecessor:
     return Predecessor(
         status, cycle_at, row["attempt_id"], expected, writes_of(row["cluster"], row["writes"], row["files"])
     )
+
+
+_COMMAND = (
+    *("command_id", "plan_id", "cluster", "step", "kind", "bundle", "from_broker", "destination", "algorithm", "cuts"),
+    *("unload_children", "mode", "request", "clients", "topic", "cycle_at", "expires_at"),
+)
+_OUTCOME = ("cluster", "command_id", "outcome", "seen_at", "detail")
+
+
+def recent_acts(lake: Lake, clusters: Sequence[str], *, since: datetime, until: datetime) -> list[Row]:
+    """Return commands of cycles in a span of time, each with its last `outcome`, `seen_at` and `detail`, if any.
+
+    They are ordered by cluster, cycle and step; duplicate rows of one id are one command. Times are aware datetimes. A
+    command that did harm has another entry, after all others, with the outcome `harmed`.
+    """
+    # An outcome has cluster and cycle of its command, so one span covers both.
+    record, span = Record(lake.root), (since, until)
+    commands = [row for name in clusters for row in record.outbox("commands", name, *span, _COMMAND)]
+    outcomes = [row for name in clusters for row in record.outbox("outcomes", name, *span, _OUTCOME)]
+    ids = {(command["cluster"], command["command_id"]) for command in commands}
+    # An outcome under another cluster than the command's does not count (`publish.dispatch_sqs`).
+    seen = [outcome for outcome in outcomes if (outcome["cluster"], outcome["command_id"]) in ids]
+    acts = with_outcomes(commands, seen)
+    return [*acts, *harmed(acts, seen)]
+
+
+def with_acts(lake: Lake, cycles: list[ClusterCycle]) -> list[ClusterCycle]:
+    """Return the cycles, each steered cluster's with the commands of the day before it; the others unchanged.
+
+    The tables are read once, however many cycles there are.
+    """
+    steered = [cycle for cycle in cycles if is_steered(cycle)]
+    if not steered:
+        return cycles
+    clusters = sorted(cycle.cluster for cycle in steered)
+    since, until = min(cycle.at for cycle in steered) - LOOKBACK, max(cycle.at for cycle in steered)
+    acts = recent_acts(lake, clusters, since=since, until=until)
+    before = _Acts(acts)
+    ends, held = leases(lake, clusters), pauses(lake, clusters)
+    return [
+        replace(
+            cycle,
+            acts=before.of(cycle),
+            steered_until=ends[cycle.cluster].until.isoformat() if cycle.cluster in ends else None,
+            pauses=tuple({"by": row["by"], "reason": row["reason"]} for row in [held.get(cycle.cluster)] if row),
+        )
+        if is_steered(cycle)
+        else cycle
+        for cycle in cycles
+    ]
+
+
+class _Acts:
+    """Acts of clusters, in the order of their cycles, so that those of a day are found by bisection."""
+
+    def __init__(self, acts: Iterable[Mapping[str, Any]]) -> None:
+        by_cluster: dict[str, list[tuple[datetime, int]]] = {}
+        self._texts: list[dict[str, Any]] = []
+        for act in acts:
+            if act["mode"] != "dry_run":
+                by_cluster.setdefault(act["cluster"], []).append((act["cycle_at"], len(self._texts)))
+                self._texts.append(as_text(act))
+        self._places = {cluster: sorted(places) for cluster, places in by_cluster.items()}
+
+    def of(self, cycle: ClusterCycle) -> tuple[dict[str, Any], ...]:
+        """Return the acts of the day before a cycle, in the order in which they were read."""
+        places = self._places.get(cycle.cluster, [])
+        first, end = (bisect_left(places, (moment, -1)) for moment in (cycle.at - LOOKBACK, cycle.at))
+        return tuple(self._texts[place] for place in sorted(place for _, place in places[first:end]))

@@ -8,11 +8,11 @@ import pytest
 
 from evenkeel.errors import LakeError
 from evenkeel.handover import DataFile, Write
-from evenkeel.lake import recorded_manifests
+from evenkeel.lake import task_reads
 from evenkeel.lake.manifest import CYCLES, append_manifests, file_rows, write_rows
 from evenkeel.lake.record import Record, Row
-from evenkeel.lake.recorded_manifests import find_predecessors, manifests_within
 from evenkeel.lake.store import Lake
+from evenkeel.lake.task_reads import find_predecessors, manifests_within
 from evenkeel.spark.sql import with_moments
 
 pytestmark = pytest.mark.spark
@@ -51,7 +51,7 @@ def lake(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Lake:
 def test_the_rows_of_moments_are_those_that_spark_reads(
     spark: Any, lake: Lake, monkeypatch: pytest.MonkeyPatch, first: int, last: int, few: int
 ) -> None:
-    monkeypatch.setattr(recorded_manifests, "_FEW", few)
+    monkeypatch.setattr(task_reads, "_FEW", few)
     record = Record(lake.root)
     found = [
         row for name in ("lab", ODD, "new") for row in manifests_within(record, name, at(first), at(last), COLUMNS)
