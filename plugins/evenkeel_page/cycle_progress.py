@@ -22,7 +22,7 @@ from evenkeel.airflow.dag_names import (
 from evenkeel.explain.wording import ended, time
 from evenkeel.lake.controls import APPROVED, NOBODY, REJECTED, WITHOUT_SPLITS
 from evenkeel.lake.outbox import is_open
-from evenkeel.lake.record import Attempt, Record, Row, read_commands, read_where
+from evenkeel.lake.record import Attempt, Record, Row, read_commands, read_table
 from evenkeel.lake.record.tables import is_in, is_table
 from evenkeel.model.amounts import plural
 from evenkeel.model.past_commands import HARMED
@@ -85,7 +85,7 @@ def _answers(lake: str, attempt: Attempt) -> list[str]:
     """Return the operators' answers to the plan, the last one last: it holds."""
     if attempt.mode != "approve" or attempt.plan_id is None or not is_table(lake, "approvals"):
         return []
-    rows = read_where(lake, "approvals", {"cluster": [attempt.cluster], "plan_id": [attempt.plan_id]})
+    rows = read_table(lake, "approvals", {"cluster": [attempt.cluster], "plan_id": [attempt.plan_id]})
     return [_answer(row) for row in sorted(rows, key=lambda row: (row["at"], row["answer"]))]
 
 

@@ -1,7 +1,8 @@
 """What `evenkeel verify` prints: one of a thing is in the singular, and long counts have commas."""
 
 from evenkeel.cli.verify import as_text
-from evenkeel.verify import CHAIN, Fault, VerifyReport
+from evenkeel.verify import VerifyReport
+from evenkeel.verify.chain import CHAIN, Fault
 from evenkeel.verify.check import Verified
 
 

@@ -45,9 +45,9 @@ def test_statistics_that_lie_hide_neither_pauses_nor_answers(spark: SparkSession
     lie(commit(new_lake, "approvals", 1), "plan_id")
     rows = spark.read.format("delta").load(lake.path("controls"))
     assert rows.where(F.col("kind") == "pause").count() == 0, "Delta goes by the statistics"
-    assert list(paused(spark, lake, ["lab"])) == ["lab"]
-    assert [one["answer"] for one in answers(spark, lake, ["plan"])] == ["rejected"]
-    assert answers(spark, lake, []) == []
+    assert list(paused(lake, ["lab"])) == ["lab"]
+    assert [one["answer"] for one in answers(lake, ["plan"])] == ["rejected"]
+    assert answers(lake, []) == []
 
 
 def test_statistics_that_lie_do_not_give_a_lease_to_two(spark: SparkSession, new_lake: Path) -> None:
@@ -56,7 +56,7 @@ def test_statistics_that_lie_do_not_give_a_lease_to_two(spark: SparkSession, new
     append_row(lake, "controls", held)
     lie(commit(new_lake, "controls", 1), "kind")
     assert take_leases(spark, lake, ["lab"], "two", length)["lab"].holder == "one"
-    assert leases(spark, lake, ["lab"])["lab"].token == 1
+    assert leases(lake, ["lab"])["lab"].token == 1
 
 
 def test_commits_put_together_are_not_read(spark: SparkSession, new_lake: Path) -> None:
@@ -67,7 +67,7 @@ def test_commits_put_together_are_not_read(spark: SparkSession, new_lake: Path) 
     forged = [line for line in commit(new_lake, "controls", 1).read_text().splitlines() if '"add"' in line]
     (log / f"{1:020}.{3:020}.compacted.json").write_text("".join(f"{line}\n" for line in forged))
     assert spark.conf.get(MINOR_COMPACTION) == "false"
-    assert list(paused(spark, lake, ["lab"])) == ["lab"]
+    assert list(paused(lake, ["lab"])) == ["lab"]
 
 
 def test_a_table_with_foreign_metadata_is_refused_before_spark_reads_it(spark: SparkSession, new_lake: Path) -> None:

@@ -18,7 +18,7 @@ from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake, append_row
 from evenkeel.lake.table_log import damage_behind, is_committed
 from evenkeel.lake.table_metadata import demand_as_declared
-from evenkeel.verify.table_logs import check_table
+from evenkeel.verify.table_logs import replay
 from tests.lakes.small_lake import SmallLake, moment
 from tests.system_calls import are_in_order, needs_strace, system_calls
 
@@ -122,14 +122,14 @@ def test_a_commit_that_is_cut_is_mended_as_the_message_says_and_loses_no_other(
         told = refusal(log)
         assert re.search(rf"commit {version} \(\S+\) is (empty|cut short)", told), told
         assert "\n" not in told
-    (fault,) = (one for one in check_table(str(lake), "cycles", {}) if one.place == f"commit {version}")
+    (fault,) = (one for one in replay(str(lake), "cycles", {}).faults if one.place == f"commit {version}")
     assert 'remove it if it is the newest commit, else write `{"commitInfo": {}}` into it' in fault.words
     if version == 9:
         (log / f"{9:020}.json").unlink()
     else:
         (log / f"{version:020}.json").write_text('{"commitInfo": {}}')
     assert len(read_table(lake, "cycles")) == 2 * CYCLES + 1
-    assert check_table(str(lake), "cycles", {}) == []
+    assert replay(str(lake), "cycles", {}).faults == []
 
 
 @pytest.mark.parametrize("share", SHARES)
@@ -141,7 +141,7 @@ def test_the_first_commit_is_not_replaced_by_one_without_a_schema(log: Path, sha
     cut(first, share)
     told = refusal(log)
     assert re.search(r"commit 0 \(\S+\) is (empty|cut short)", told), told
-    (fault,) = (one for one in check_table(str(log.parent.parent), "cycles", {}) if one.place == "commit 0")
+    (fault,) = (one for one in replay(str(log.parent.parent), "cycles", {}).faults if one.place == "commit 0")
     for words in (told, fault.words):
         assert "Restore that file from a copy: it holds the table's schema" in words
         assert "commitInfo" not in words

@@ -16,12 +16,12 @@ from evenkeel.lake.manifest import (
     append_manifests,
     body_digest,
     file_rows,
-    find_predecessors,
     write_rows,
     writes_of,
 )
 from evenkeel.lake.record.tables import rows_where
 from evenkeel.lake.store import Lake
+from evenkeel.lake.task_reads import find_predecessors
 from evenkeel.spark.session import close, connect
 from evenkeel.verify.chain import Link, check_links
 
@@ -103,11 +103,11 @@ def test_state_comes_from_the_newest_live_attempt_before_and_a_gap_is_named(spar
     append_manifests(spark, lake, [manifest("lab", 2, "b", kind="backfill")])
     append_manifests(spark, lake, [manifest("lab", 3, "c", status="skipped")])
     wanted = [("lab", moment(4), moment(3)), ("new", moment(4), None), ("gap", moment(4), moment(3))]
-    found = {key[0]: one for key, one in find_predecessors(spark, lake, wanted, kind="live").items()}
+    found = {key[0]: one for key, one in find_predecessors(lake, wanted, kind="live").items()}
     assert (found["lab"].status, found["lab"].attempt_id, found["lab"].writes) == ("older", "a", (write,))
     assert found["lab"].expected_at == moment(3)
     assert (found["new"].status, found["gap"].status) == ("none", "missing")
-    assert find_predecessors(spark, lake, wanted[:1], kind="backfill")["lab", moment(4)].attempt_id == "b"
+    assert find_predecessors(lake, wanted[:1], kind="backfill")["lab", moment(4)].attempt_id == "b"
 
 
 @pytest.mark.parametrize("kind", ["live", pytest.param("backfill", marks=pytest.mark.exhaustive)])
@@ -119,7 +119,7 @@ def test_state_comes_from_the_newest_live_attempt_before_and_a_gap_is_named(spar
     ],
 )
 def test_each_cycle_of_a_window_is_told_what_it_would_be_told_alone(spark, lake, monkeypatch, kind, near) -> None:
-    monkeypatch.setattr("evenkeel.lake.manifest._NEAR", near)
+    monkeypatch.setattr("evenkeel.lake.task_reads._NEAR", near)
     write = Write("strategy_state", "w", 3, 2, "digest", "lab")
     first = [
         *(manifest("lab", n, f"a{n}", writes=write_rows([write])) for n in (2, 12, 14)),
@@ -136,9 +136,9 @@ def test_each_cycle_of_a_window_is_told_what_it_would_be_told_alone(spark, lake,
         append_manifests(spark, lake, rows)
     window = [("lab", moment(n), moment(n - 1)) for n in (9, 12, 13, 14, 15, 16)]
     window += [("other", moment(9), None), ("new", moment(9), moment(8)), ("new", moment(10), moment(9))]
-    found = find_predecessors(spark, lake, window, kind=kind)
+    found = find_predecessors(lake, window, kind=kind)
     for one in window:
-        assert {one[:2]: found[one[:2]]} == find_predecessors(spark, lake, [one], kind=kind)
+        assert {one[:2]: found[one[:2]]} == find_predecessors(lake, [one], kind=kind)
     expected = {
         "live": ["a2", "a2", "a12", "a12", "again", "again"],
         "backfill": ["b4", "b4", "a12", "a12", "b14", "b15"],

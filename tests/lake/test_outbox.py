@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from evenkeel.handover import ClusterCycle, Snapshot
-from evenkeel.lake import outbox
-from evenkeel.lake.outbox import as_text, with_acts
+from evenkeel.lake import task_reads
+from evenkeel.lake.outbox import as_text
+from evenkeel.lake.task_reads import with_acts
 from evenkeel.model.past_commands import HARMED
 
 BEGIN = datetime(2026, 3, 1, tzinfo=UTC)
@@ -59,11 +60,11 @@ def test_each_cycle_of_a_window_is_told_what_it_would_be_told_alone(monkeypatch:
         asked.append((since, until))
         return acts
 
-    monkeypatch.setattr(outbox, "recent_acts", read)
-    monkeypatch.setattr(outbox, "leases", lambda *_: {})
-    monkeypatch.setattr(outbox, "pauses", lambda *_: {})
+    monkeypatch.setattr(task_reads, "recent_acts", read)
+    monkeypatch.setattr(task_reads, "leases", lambda *_: {})
+    monkeypatch.setattr(task_reads, "pauses", lambda *_: {})
     cycles = [cycle(name, BEGIN + timedelta(minutes=at)) for name in "ab" for at in range(0, 5_000, 95)]
-    told = with_acts(None, None, cycles)  # type: ignore[arg-type]
+    told = with_acts(None, cycles)  # type: ignore[arg-type]
     assert [one.acts for one in told] == [by_looking_at_all(acts, one) for one in cycles]
     assert any(one.acts for one in told)
     assert asked == [(cycles[0].at - timedelta(days=1), cycles[-1].at)], "one read for all of them"

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from evenkeel.errors import LakeError
 from evenkeel.handover import DataFile, Write
-from evenkeel.lake.delta_log import committed_version, local_log, read_commit, written_files
+from evenkeel.lake.delta_log import committed_version, read_commit, written_files
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake, commit_metadata, create_statement
 from tests.lake.states import AT, handover, states
@@ -119,8 +119,7 @@ def test_a_commit_names_once_what_the_clusters_of_a_run_have_read_together(tmp_p
 def test_a_write_id_that_was_committed_twice_is_refused(spark, lake, tmp_path) -> None:
     one = handover(lake.root, "east")
     (write,) = lake.append(spark, {"strategy_state": states(spark, ("east", "b", 1.0))}, handover=one, task="shed")
-    log = local_log(lake.path("strategy_state"))
-    assert log is not None
+    log = Path(lake.path("strategy_state"), "_delta_log")
     copied = tmp_path / "table" / "_delta_log"
     copied.mkdir(parents=True)
     for version in (0, 1):

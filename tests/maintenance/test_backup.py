@@ -13,8 +13,7 @@ from deltalake import DeltaTable
 from evenkeel.cli import main
 from evenkeel.errors import BadInput, LakeError, NoLake
 from evenkeel.maintenance import backup
-from evenkeel.maintenance.backup import ABOUT, RESTORING, back_up, restore
-from evenkeel.maintenance.places import LakePlace
+from evenkeel.maintenance.backup import ABOUT, RESTORING, LakePlace, back_up, restore
 from tests.lakes.plausible import plausible_lake
 
 pytestmark = pytest.mark.slow

@@ -4,9 +4,9 @@ import hashlib
 
 import pytest
 
-from evenkeel.lake.manifest import find_predecessors
 from evenkeel.lake.record import read_attempts, read_table
 from evenkeel.lake.store import Lake
+from evenkeel.lake.task_reads import find_predecessors
 from evenkeel.verify.export import export
 from tests.maintenance.recorded_lake import STATE, day
 from tests.verify.exported import damaged_files
@@ -38,6 +38,6 @@ def test_every_write_of_an_export_has_the_rows_that_it_had(spark, history, tmp_p
     assert {row["wish_id"] for row in read_table(lake.root, "wishes")} == {"w0", "old", "w391"}
     # It can be gone on from, like any lake.
     asked = [("lab", day(409).isoformat(timespec="microseconds"), None)]
-    found = find_predecessors(spark, lake, asked, kind="live")["lab", asked[0][1]]
+    found = find_predecessors(lake, asked, kind="live")["lab", asked[0][1]]
     assert found.cycle_at == day(407).isoformat(timespec="microseconds")
     assert lake.read(spark, "strategy_state", found.writes).count() == 2

@@ -16,10 +16,11 @@ from evenkeel.errors import NoLake, SettingsError
 from evenkeel.handover import ClusterCycle, Handover, Run, Snapshot
 from evenkeel.lake.delta_log import newest_version, written_files
 from evenkeel.lake.handover_files import FOLDER, handed_on
-from evenkeel.lake.manifest import append_manifests, find_predecessors
+from evenkeel.lake.manifest import append_manifests
 from evenkeel.lake.record import read_attempts, read_table
 from evenkeel.lake.schemas import OF_RECORD, TABLES
 from evenkeel.lake.store import Lake
+from evenkeel.lake.task_reads import find_predecessors
 from evenkeel.maintenance import proofs, upkeep
 from evenkeel.maintenance import statements as changing
 from evenkeel.maintenance.compaction import clean_log
@@ -185,13 +186,13 @@ def _chain_holds_from_its_anchor(kept: Recorded) -> None:
     newest = max(read_table(kept.lake.root, "cycles"), key=lambda row: row["sequence"])
     assert (newest["attempt_id"], newest["sequence"]) == (attempt, rows[-1]["sequence"] + 2)
     asked = [("lab", day(421).isoformat(timespec="microseconds"), day(420).isoformat(timespec="microseconds"))]
-    found = find_predecessors(kept.spark, kept.lake, asked, kind="live")["lab", asked[0][1]]
+    found = find_predecessors(kept.lake, asked, kind="live")["lab", asked[0][1]]
     assert found.attempt_id == attempt
     assert kept.lake.read(kept.spark, "strategy_state", found.writes).count() == 2
 
 
 def test_a_decision_that_came_to_nothing_goes_before_one_that_acted(kept) -> None:
-    look = ExpiryContext(NOW + timedelta(days=100), Periods(), read_record(kept.spark, kept.lake))
+    look = ExpiryContext(NOW + timedelta(days=100), Periods(), read_record(kept.lake))
     decisions = take_inventory(TABLES["unload_decisions"], kept.lake.path("unload_decisions"))
     with speaking(kept.spark, json.dumps({"upkeep": "u"})):
         assert thin_days(kept.spark, kept.lake, decisions, look) == 4

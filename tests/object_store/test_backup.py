@@ -8,8 +8,7 @@ import pytest
 from deltalake import DeltaTable
 
 from evenkeel.lake.table_files import delta_table
-from evenkeel.maintenance.backup import ABOUT, back_up, restore
-from evenkeel.maintenance.places import LakePlace
+from evenkeel.maintenance.backup import ABOUT, LakePlace, back_up, restore
 from tests.lakes.plausible import plausible_lake
 from tests.object_store.conftest import NUMBERS
 from tests.object_store.stores import Store

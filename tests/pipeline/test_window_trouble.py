@@ -24,9 +24,9 @@ from evenkeel.handover import Handover
 from evenkeel.ingest import chunks
 from evenkeel.ingest.chunks import decided_already, landed_in
 from evenkeel.ingest.open_run import CycleRequest
-from evenkeel.lake.manifest import find_predecessors
 from evenkeel.lake.record import Attempt, read_attempts, read_cycles, read_rows, read_table
 from evenkeel.lake.store import Lake
+from evenkeel.lake.task_reads import find_predecessors
 from evenkeel.maintenance.upkeep import Request, UpkeepResult, keep
 from evenkeel.pipeline import WindowProgress, run_cycle, run_window
 from evenkeel.publish import manifests
@@ -438,7 +438,7 @@ def test_live_cycles_beside_a_backfill_of_their_past_rest_on_live_ones_and_stay_
     assert [seen[0].attempt_id, seen[5].attempt_id] == [one.attempt_id for one in live]
     asked = [("west", utc_text(MOMENTS[5] + FIVE), at(5))]
     for kind, expected in (("live", live[1]), ("backfill", past[5])):
-        (found,) = find_predecessors(spark, Lake(str(beside.lake)), asked, kind=kind).values()
+        (found,) = find_predecessors(Lake(str(beside.lake)), asked, kind=kind).values()
         assert (found.status, found.attempt_id) == ("used", expected.attempt_id), kind
 
 

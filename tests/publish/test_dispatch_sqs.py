@@ -86,10 +86,10 @@ def test_a_pause_is_sent_to_the_agents_of_all_clusters_at_once(monkeypatch: pyte
             told.append((self.cluster, kind))
 
     rows = {name: control_row(name, "pause", "olga", None) for name in names}
-    monkeypatch.setattr(dispatch, "last_words", lambda spark, lake, clusters: rows)
+    monkeypatch.setattr(dispatch, "last_words", lambda lake, clusters: rows)
     monkeypatch.setattr(dispatch, "sink_of", lambda cycle, signature: Slow(cycle.cluster))
     cycles = [ClusterCycle(name, AT, Snapshot("", AT), {}, queues={"commands": "q"}) for name in names]
-    dispatch.announce_controls(None, Lake("/"), cycles, lambda cycle: None, datetime.now(UTC))  # type: ignore
+    dispatch.announce_controls(Lake("/"), cycles, lambda cycle: None, datetime.now(UTC))  # type: ignore
     assert sorted(told) == sorted((name, "pause") for name in names if name != "c3")
     assert "c3: the pause could not be sent to its agents: no answer" in caplog.text
 
@@ -107,9 +107,9 @@ def test_a_resume_is_sent_for_fourteen_days_and_a_pause_always(
             told.append(kind)
 
     row = control_row("c1", kind, "olga", None)
-    monkeypatch.setattr(dispatch, "last_words", lambda spark, lake, clusters: {"c1": row})
+    monkeypatch.setattr(dispatch, "last_words", lambda lake, clusters: {"c1": row})
     monkeypatch.setattr(dispatch, "sink_of", lambda cycle, signature: Queue())
     cycles = [ClusterCycle("c1", AT, Snapshot("", AT), {}, queues={"commands": "q"})]
     now = row["at"] + timedelta(days=days)
-    dispatch.announce_controls(None, Lake("/"), cycles, lambda cycle: None, now)  # type: ignore[arg-type, return-value]
+    dispatch.announce_controls(Lake("/"), cycles, lambda cycle: None, now)  # type: ignore[arg-type, return-value]
     assert told == [kind] * is_sent

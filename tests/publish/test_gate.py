@@ -234,7 +234,7 @@ def test_the_gate_is_asked_whenever_a_table_that_it_reads_has_changed_and_the_la
             versions["/lake/controls"] += 1  # written while the gate was asked
         return GateReasons({"east": "jo rejected the plan"}, {"west": "without"} if len(asked) == 2 else {})
 
-    def leases(_spark: Any, _lake: Any, clusters: Sequence[str]) -> dict[str, Lease]:
+    def leases(_lake: Any, clusters: Sequence[str]) -> dict[str, Lease]:
         return {name: Lease(name, holders[name], 1, AT, AT) for name in clusters}
 
     monkeypatch.setattr(dispatch, "newest_version", versions.__getitem__)

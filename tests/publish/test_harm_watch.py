@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from evenkeel.cli import main
-from evenkeel.lake.outbox import as_known_at, as_text, harmed, recent_acts, with_outcomes
+from evenkeel.lake.outbox import as_known_at, as_text, harmed, with_outcomes
 from evenkeel.lake.record import read_table
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake, append_values
+from evenkeel.lake.task_reads import recent_acts
 from evenkeel.publish import plan as plan_round
 from evenkeel.publish.task import run as publish
 from evenkeel.steering.outcome import STRENGTH
@@ -206,13 +207,13 @@ def test_harm_goes_through_the_tables_and_what_it_holds_is_decided_again(
     bundle_name = min(plan)
     _put_command(case, lake, own.cluster, own.at, bundle_name)
     span = {"since": own.at - timedelta(days=1), "until": own.at}
-    acts = recent_acts(case.spark, lake, [own.cluster], **span)
+    acts = recent_acts(lake, [own.cluster], **span)
     assert [(one["outcome"], one["clients"][0]["producers"]) for one in acts] == [("done", 100_000)]
     before = replace(own.predecessor, cycle_at=text(own.at - timedelta(minutes=1)))
     changed = replace(own, acts=tuple(map(as_text, acts)), predecessor=before)
     publish(case.spark, in_mode(case, "dry_run").with_cycles([changed]))
 
-    acts = recent_acts(case.spark, lake, [own.cluster], **span)
+    acts = recent_acts(lake, [own.cluster], **span)
     assert [(one["outcome"], one["seen_at"]) for one in acts if one["plan_id"] == "p"] == [
         ("done", own.at - timedelta(minutes=3)),
         ("harmed", own.at),

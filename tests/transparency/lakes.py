@@ -20,8 +20,7 @@ from evenkeel.lake.pending_commits import hand_on, take_away
 from evenkeel.lake.schema import SCHEMA_VERSION
 from evenkeel.lake.schemas import TABLES
 from evenkeel.transparency.keys import SignerKey
-from evenkeel.transparency.lake_commits import commit_numbers, commits_there
-from evenkeel.transparency.lake_log import Growth, append_commits, open_log, storage_of
+from evenkeel.transparency.lake_log import Growth, append_commits, commits_there, numbers_by_table, open_log, storage_of
 from evenkeel.transparency.leaves import CommitLeaf, parse_leaf
 from tests.lakes.small_lake import arrow_schema, completed
 from tests.transparency.logs import LOG_KEY
@@ -119,7 +118,7 @@ def append(lake: Path, table: str, rows: list[Row], mode: str = "append") -> lis
 
 def newest_commits(lake: Path, table: str, count: int = 1) -> list[Commit]:
     """The newest commits of a table."""
-    return [*commits_there(str(lake), table, commit_numbers(str(lake), table)[-count:])]
+    return [*commits_there(str(lake), table, numbers_by_table(str(lake))[table][-count:])]
 
 
 def grow(lake: Path, commits: list[Commit], *keys: SignerKey) -> Growth:

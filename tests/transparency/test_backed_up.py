@@ -8,8 +8,7 @@ import pytest
 
 from evenkeel.cli import main
 from evenkeel.maintenance import backup
-from evenkeel.maintenance.backup import back_up, restore
-from evenkeel.maintenance.places import LakePlace
+from evenkeel.maintenance.backup import LakePlace, back_up, restore
 from evenkeel.transparency.lake_log import append_commits, begin, open_log, storage_of
 from tests.transparency.lakes import approve, grow, publish_more, published, rows_of, small_lake
 from tests.transparency.logs import LOG_KEY

@@ -14,7 +14,7 @@ from evenkeel.cli import main
 from evenkeel.errors import SettingsError
 from evenkeel.object_store import StoreAccess
 from evenkeel.secret import Secret
-from evenkeel.transparency import witness_bucket
+from evenkeel.transparency import kept_checkpoints
 from evenkeel.transparency.lake_log import begin, open_log, storage_of
 from evenkeel.transparency.witness_client import origin_hash
 from evenkeel.transparency.witnesses import tell_witnesses, witnesses_of
@@ -45,7 +45,7 @@ def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stubber]:
     """The one client of a store, whose answers are given."""
-    monkeypatch.setattr(witness_bucket, "_AT_ONCE", 1)
+    monkeypatch.setattr(kept_checkpoints, "_AT_ONCE", 1)
     made = StoreAccess("key", Secret("secret"), None, "us-east-1", None).for_boto(timeout_seconds=1.0, tries=2)
     monkeypatch.setattr(StoreAccess, "for_boto", lambda self, **given: made)
     with Stubber(made) as found:

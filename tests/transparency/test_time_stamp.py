@@ -56,7 +56,7 @@ def test_an_authority_stamps_a_text(authority: Authority, tmp_path: Path) -> Non
 
 
 def reply_to(authority: Authority, text: bytes) -> Answer:
-    return lambda handler, query: sent(handler, authority.reply(query_for(text).data))
+    return lambda handler, query: sent(handler, authority.reply(query_for(text).as_bytes()))
 
 
 def hang(handler: BaseHTTPRequestHandler, query: bytes) -> None:
@@ -111,7 +111,7 @@ def test_a_stamp_that_is_not_for_this_request_is_refused(authority: Authority, s
 
 def test_no_changed_byte_gives_another_time_or_signer(authority: Authority) -> None:
     """A few bytes are covered by no signature, such as the version; none of them says anything."""
-    data = authority.reply(query_for(TEXT).data)
+    data = authority.reply(query_for(TEXT).as_bytes())
     certificates = authorities_in(authority.ca.read_bytes(), "here")
     whole = read_stamp(data)
     for at in range(len(data)):

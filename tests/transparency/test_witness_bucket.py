@@ -15,10 +15,10 @@ from botocore.stub import ANY, Stubber
 from evenkeel.errors import InconsistentLog, WitnessError
 from evenkeel.object_store import StoreAccess
 from evenkeel.secret import Secret
-from evenkeel.transparency import witness_bucket
+from evenkeel.transparency import kept_checkpoints
+from evenkeel.transparency.kept_checkpoints import BucketPlace, WitnessBucket
 from evenkeel.transparency.log import TransparencyLog
 from evenkeel.transparency.notes import SignedCheckpoint
-from evenkeel.transparency.witness_bucket import BucketPlace, WitnessBucket
 from evenkeel.transparency.witness_client import origin_hash
 from tests.transparency.logs import LOG_KEY, NOON, ORIGIN, OTHER_KEY, MemoryStorage, entries_of, log_of
 
@@ -30,7 +30,7 @@ LOCKED = {"ObjectLockMode": "COMPLIANCE"}
 
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stubber]:
-    monkeypatch.setattr(witness_bucket, "_AT_ONCE", 1)
+    monkeypatch.setattr(kept_checkpoints, "_AT_ONCE", 1)
     client = StoreAccess("key", Secret("secret"), None, "us-east-1", None).for_boto(timeout_seconds=1.0, tries=2)
     with Stubber(client) as found:
         yield found
@@ -237,7 +237,7 @@ def test_all_versions_are_read_page_by_page(store: Stubber) -> None:
 
 
 def test_no_more_is_listed_than_a_limit(store: Stubber, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(witness_bucket, "MOST_VERSIONS", 1)
+    monkeypatch.setattr(kept_checkpoints, "MOST_VERSIONS", 1)
     marks = [{"Key": key_of(size), "VersionId": "m"} for size in (1, 2)]
     store.add_response("list_object_versions", {"DeleteMarkers": marks, "IsTruncated": True, "NextKeyMarker": "x"})
     with pytest.raises(WitnessError, match="holds more than 1 objects"):

@@ -9,9 +9,9 @@ import pytest
 
 from evenkeel.errors import BadNote, BadSignature, DamagedLog, InconsistentLog, WitnessError
 from evenkeel.locks import held
-from evenkeel.transparency import witness_file
+from evenkeel.transparency import kept_checkpoints
+from evenkeel.transparency.kept_checkpoints import WitnessFile
 from evenkeel.transparency.log import TransparencyLog
-from evenkeel.transparency.witness_file import WitnessFile
 from tests.transparency.logs import LOG_KEY, NOON, ORIGIN, OTHER_KEY, MemoryStorage, entries_of, log_of, opened
 
 
@@ -135,7 +135,7 @@ def test_a_line_lasts_before_it_is_acknowledged(tmp_path: Path, monkeypatch: pyt
 
 
 def test_a_file_that_another_process_writes_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(witness_file, "_WAIT_SECONDS", 0.0)
+    monkeypatch.setattr(kept_checkpoints, "_WAIT_SECONDS", 0.0)
     log = log_of(entries_of(5))
     with held(tmp_path / "c.lock"), pytest.raises(WitnessError, match="held by another process"):
         appended(file_at(tmp_path / "c"), log)

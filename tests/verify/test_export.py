@@ -49,7 +49,7 @@ def test_it_is_a_lake_with_just_those_cycles_and_their_rows(lake: Path, exported
 def test_a_chain_that_is_cut_has_an_anchor_and_one_that_is_whole_has_none(lake: Path, exported, tmp_path) -> None:
     rows = sorted(read_table(exported, "cycles"), key=lambda row: row["sequence"])
     (anchor,) = read_table(exported, "anchors")
-    source = {row["sequence"]: row for row in read_table(lake, "cycles", cluster=LAB)}
+    source = {row["sequence"]: row for row in read_table(lake, "cycles", {"cluster": [LAB]})}
     assert anchor["sequence"] == rows[0]["sequence"] - 1
     assert anchor["cycle_at"] == source[anchor["sequence"]]["cycle_at"]
     assert [row["sequence"] for row in rows] == list(range(rows[0]["sequence"], rows[0]["sequence"] + len(rows)))

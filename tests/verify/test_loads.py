@@ -21,7 +21,8 @@ from evenkeel.lake.manifest import body_digest
 from evenkeel.lake.record import Attempt, read_attempts
 from evenkeel.lake.schemas import TABLES
 from evenkeel.pipeline import publish
-from evenkeel.verify import DATA, TOPICS, VerifyReport, verify
+from evenkeel.verify import TOPICS, VerifyReport, verify
+from evenkeel.verify.chain import DATA
 from tests.lakes.long_record import lengthen
 from tests.lakes.small_lake import arrow_schema
 from tests.lakes.window_lake import as_one_window

@@ -19,7 +19,8 @@ from evenkeel.handover import Handover
 from evenkeel.lake.record import read_attempts
 from evenkeel.maintenance.upkeep import Request, keep
 from evenkeel.pipeline import publish
-from evenkeel.verify import BUNDLES, CHAIN, CONTENT, TOPICS, UNKNOWN, VerifyReport, verify
+from evenkeel.verify import BUNDLES, TOPICS, VerifyReport, verify
+from evenkeel.verify.chain import CHAIN, CONTENT, UNKNOWN
 from tests.lakes.long_record import lengthen
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.exhaustive]

@@ -19,7 +19,7 @@ from deltalake import CommitProperties, DeltaTable, write_deltalake
 from evenkeel.errors import LakeError
 from evenkeel.lake.schemas import OF_RECORD, TABLES
 from evenkeel.lake.table_metadata import demand_as_declared
-from evenkeel.verify.table_logs import check_table, check_tables, counted_upkeeps
+from evenkeel.verify.table_logs import check_tables, counted_upkeeps, replay
 from tests.lakes.small_lake import SmallLake, moment
 
 AT = moment("2026-11-21T08:00:00")
@@ -80,7 +80,7 @@ def digests(log: Path) -> dict[int, str]:
 
 
 def faults(lake: Path, known: dict[int, str] | None = None) -> list[tuple[str, str]]:
-    return [(fault.place, fault.words) for fault in check_table(str(lake), "controls", known or {})]
+    return [(fault.place, fault.words) for fault in replay(str(lake), "controls", known or {}).faults]
 
 
 def only_fault(lake: Path, known: dict[int, str] | None = None) -> tuple[str, str]:
@@ -225,7 +225,7 @@ def test_commits_that_remove_rows_are_named_but_those_of_an_upkeep_on_record(lak
         said = CommitProperties(custom_metadata={"userMetadata": json.dumps({"upkeep": upkeep})})
         at = (AT + timedelta(minutes=1 if upkeep == "u1" else 2)).isoformat()
         DeltaTable(str(lake / "controls")).delete(f"at = '{at}'", commit_properties=said)
-    (fault,) = check_table(str(lake), "controls", {}, {"u1"})
+    (fault,) = replay(str(lake), "controls", {}, {"u1"}).faults
     assert fault.place == "commit 9"
     assert fault.words.startswith("it is a DELETE of ")
     assert "by delta-rs" in fault.words

@@ -27,19 +27,8 @@ from evenkeel.maintenance.upkeep import Request, keep, upkeep_as_text
 from evenkeel.pipeline import run_cycle
 from evenkeel.sources.recordings import Recording
 from evenkeel.spark.sql import compile_queries
-from evenkeel.verify import (
-    BUNDLES,
-    CHAIN,
-    CODE,
-    CONTENT,
-    DATA,
-    DEFINITION,
-    TOPICS,
-    UNKNOWN,
-    Fault,
-    VerifyReport,
-    verify,
-)
+from evenkeel.verify import BUNDLES, TOPICS, VerifyReport, verify
+from evenkeel.verify.chain import CHAIN, CODE, CONTENT, DATA, DEFINITION, UNKNOWN, Fault
 from evenkeel.verify.export import export
 from tests.lakes.small_lake import arrow_schema
 from tests.lakes.window_lake import as_one_window

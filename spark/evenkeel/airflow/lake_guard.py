@@ -65,10 +65,10 @@ def _lease_end(lake: str, cluster: str) -> datetime | None:
     """Return the end of the last step of a cluster's lease; None without one, or if it cannot be read."""
     # Imported late: most clusters were never moved, and reading imports as much as the rest of the task.
     from evenkeel.lake.controls import LEASE
-    from evenkeel.lake.record import read_where
+    from evenkeel.lake.record import read_table
 
     try:
-        rows = read_where(lake, "controls", {"cluster": [cluster], "kind": [LEASE]})
+        rows = read_table(lake, "controls", {"cluster": [cluster], "kind": [LEASE]})
     except NoLake:
         return None
     except (EvenkeelError, OSError) as error:

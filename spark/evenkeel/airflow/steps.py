@@ -202,7 +202,7 @@ def carry_out(
         from evenkeel.lake.store import Lake, append_row
 
         lake, row = Lake(handover.lake), answer_to(handover, plan["plan_id"], answer)
-        if row not in answers(spark, lake, [plan["plan_id"]]):  # a killed try has recorded it
+        if row not in answers(lake, [plan["plan_id"]]):  # a killed try has recorded it
             append_row(lake, "approvals", row)
         return pipeline.publish(spark, handover, sending(handover.run.mode, handover.lake))
 

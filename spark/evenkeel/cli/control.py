@@ -29,7 +29,7 @@ from evenkeel.lake.controls import (
     last_switches,
     said_last,
 )
-from evenkeel.lake.record import Attempt, Record, read_table, read_where
+from evenkeel.lake.record import Attempt, Record, read_table
 from evenkeel.lake.record.tables import is_table
 from evenkeel.lake.store import Lake, append_row
 from evenkeel.pulsar.admin import AdminClient
@@ -109,7 +109,7 @@ def say(lake: str, table: str, row: dict[str, Any], **same: Sequence[str]) -> di
 
     By its own clock alone, a pause of an operator whose clock is behind would be older than the resumption before it.
     """
-    row = said_last(row, read_where(lake, table, same) if is_table(lake, table) else ())
+    row = said_last(row, read_table(lake, table, same) if is_table(lake, table) else ())
     append_row(Lake(lake), table, row)
     return row
 
@@ -211,7 +211,7 @@ def run_handback(given: argparse.Namespace) -> int:
 
 def _noted(given: argparse.Namespace) -> Values | None:
     """Return the values before the takeover in force, None if no takeover is."""
-    return last_switches(read_table(given.lake, "controls", cluster=given.cluster))
+    return last_switches(read_table(given.lake, "controls", {"cluster": [given.cluster]}))
 
 
 def _record(given: argparse.Namespace, kind: str, values: Values) -> None:

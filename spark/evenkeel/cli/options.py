@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from evenkeel.errors import BadInput, EngineError, SettingsError
 from evenkeel.lake.controls import person
-from evenkeel.lake.delta_log import local_log
 from evenkeel.lake.one_writer import demand_no_other, refusal_in
+from evenkeel.lake.table_files import FolderFiles, files_of
 from evenkeel.object_store import access, hand_over, is_object_store
 from evenkeel.settings import read_overrides, registry, resolve, typed_overrides
 from evenkeel.spark.home import Home, login
@@ -75,7 +75,7 @@ def check_folder(path: str | Path, option: str) -> None:
 
     A missing folder is fine: it is created. Object stores (`s3a://…`) are not checked.
     """
-    if local_log(str(path)) is None:
+    if not isinstance(files_of(str(path)), FolderFiles):
         return
     folder = Path(str(path).removeprefix("file://")).absolute()
     nearest = next(existing for existing in (folder, *folder.parents) if existing.exists())

@@ -251,7 +251,7 @@ def read_wishes(lake: str | Path, *, cluster: str | None = None) -> list[dict[st
     `takers`: the attempts that took it, oldest first (each cycle takes a drain while it holds); attempts at cycles of a
     recording only if there are no others; `taken_at`: the cycle of the last of them, None while it waits.
     """
-    rows = {row["wish_id"]: row for row in read_table(lake, "wishes", cluster=cluster)}
+    rows = {row["wish_id"]: row for row in read_table(lake, "wishes", {"cluster": [cluster]} if cluster else None)}
     record = Record(lake)
     takers: dict[str, list[Attempt]] = {}
     for name in sorted({row["cluster"] for row in rows.values()} & {*record.clusters()}):

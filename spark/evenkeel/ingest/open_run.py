@@ -37,9 +37,8 @@ from evenkeel.handover import (
     Snapshot,
 )
 from evenkeel.ingest.wish_intake import with_wishes, with_wishes_on_record
-from evenkeel.lake.manifest import find_predecessors
-from evenkeel.lake.outbox import with_acts
 from evenkeel.lake.store import Lake
+from evenkeel.lake.task_reads import find_predecessors, with_acts
 from evenkeel.settings import resolve
 from evenkeel.settings.lakes import configured_lakes
 from evenkeel.settings.operation import CONFIGURATION, OperatorEnvironment
@@ -204,13 +203,13 @@ def _lake_of(spark: SparkSession, request: CycleRequest) -> Lake:
 
 def _opened(spark: SparkSession, lake: Lake, request: CycleRequest, cycles: list[ClusterCycle]) -> Handover:
     expected = [(cycle.cluster, cycle.cycle_at, cycle.snapshot.previous_at) for cycle in cycles]
-    predecessors = find_predecessors(spark, lake, expected, kind=request.kind)
+    predecessors = find_predecessors(lake, expected, kind=request.kind)
     run = Run(request.dag_id, request.run_id, request.kind, request.mode, request.triggered_by)
     if request.asks_for_a_window:
         cycles = with_wishes_on_record(spark, lake, cycles, run)
     else:
         cycles = with_wishes(spark, lake, cycles, run, request.wishes)
-    cycles = with_acts(spark, lake, cycles)
+    cycles = with_acts(lake, cycles)
     cycles = [replace(cycle, predecessor=predecessors[cycle.key]) for cycle in cycles]
     return Handover(request.lake, run, tuple(cycles), commits=tuple(lake.committed))
 
@@ -463,7 +462,7 @@ def bundles_with_history(
     """
     from pyspark.sql import functions as F
 
-    before = find_predecessors(spark, lake, [(cluster, utc_text(at), None) for cluster in clusters], kind="live")
+    before = find_predecessors(lake, [(cluster, utc_text(at), None) for cluster in clusters], kind="live")
     loads = _written(spark, lake, before, "bundle_load")
     if loads is None:
         return {}

@@ -169,7 +169,7 @@ def with_wishes(
     A repeated try finds its wishes on record: their ids are made of the run and not of the clock.
     """
     own_wishes = wishes_of_run(cycles, run, brought)
-    known = read_wishes(spark, lake, [cycle.cluster for cycle in cycles])
+    known = read_wishes(lake, [cycle.cluster for cycle in cycles])
     on_record = {wish["wish_id"] for wish in known}
     append_wishes(spark, lake, [wish for wish in own_wishes if wish["wish_id"] not in on_record])
     known += own_wishes
@@ -186,7 +186,7 @@ def with_wishes_on_record(
 
     No other wish is taken: a window sends nothing, so a waiting wish would be used up without effect.
     """
-    known = read_wishes(spark, lake, sorted({cycle.cluster for cycle in cycles}))
+    known = read_wishes(lake, sorted({cycle.cluster for cycle in cycles}))
     if not known:
         return list(cycles)
     taken: dict[CycleKey, list[TakenWishes]] = {}

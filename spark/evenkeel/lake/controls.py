@@ -24,21 +24,21 @@ from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING, Any
 
-from evenkeel.lake.delta_log import newest_version, until_committed
+from evenkeel.lake.delta_log import until_committed
+from evenkeel.lake.record import Row, read_table
+from evenkeel.lake.record.tables import is_in, rows_where
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake, append_frame
-from evenkeel.spark.sql import with_moments
 from evenkeel.times import after_all
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, SparkSession
+    from pyspark.sql import SparkSession
 
 
 log = logging.getLogger(__name__)
 
 PAUSE, RESUME, LEASE = "pause", "resume", "lease"
 TAKEOVER, HANDBACK = "takeover", "handback"
-_COLUMNS = ("cluster", "kind", "at", "by", "reason", "token", "until", "switches")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,30 +102,29 @@ def last_switches(rows: Iterable[Mapping[str, Any]]) -> dict[str, str | None] | 
     return switches
 
 
-def paused(spark: SparkSession, lake: Lake, clusters: Sequence[str]) -> dict[str, str]:
+def paused(lake: Lake, clusters: Sequence[str]) -> dict[str, str]:
     """Return the paused clusters, each with the person and the reason."""
-    return {cluster: _pause_in_words(row) for cluster, row in pauses(spark, lake, clusters).items()}
+    words = {}
+    for cluster, row in pauses(lake, clusters).items():
+        why = f" ({row['reason']})" if row["reason"] else ""
+        words[cluster] = f"{cluster} is paused by {row['by']}{why}; `evenkeel resume {cluster}` ends that"
+    return words
 
 
-def pauses(spark: SparkSession, lake: Lake, clusters: Sequence[str]) -> dict[str, dict[str, Any]]:
+def pauses(lake: Lake, clusters: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Return the rows of the pauses in force, by cluster."""
-    return {cluster: row for cluster, row in last_words(spark, lake, clusters).items() if row["kind"] == PAUSE}
+    return {cluster: row for cluster, row in last_words(lake, clusters).items() if row["kind"] == PAUSE}
 
 
-def last_words(spark: SparkSession, lake: Lake, clusters: Sequence[str]) -> dict[str, dict[str, Any]]:
+def last_words(lake: Lake, clusters: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Return the last pause or resumption of each cluster that has one."""
     last: dict[str, dict[str, Any]] = {}
-    for row in _rows(spark, lake, clusters, (PAUSE, RESUME)):
+    for row in _rows(lake, clusters, (PAUSE, RESUME)):
         before = last.get(row["cluster"])
         # If a pause and a resumption have the same moment, the pause counts.
         if before is None or (row["at"], row["kind"] == PAUSE) >= (before["at"], before["kind"] == PAUSE):
             last[row["cluster"]] = row
     return dict(sorted(last.items()))
-
-
-def _pause_in_words(row: Mapping[str, Any]) -> str:
-    why = f" ({row['reason']})" if row["reason"] else ""
-    return f"{row['cluster']} is paused by {row['by']}{why}; `evenkeel resume {row['cluster']}` ends that"
 
 
 def take_leases(
@@ -141,12 +140,11 @@ def take_leases(
 
     `stood_still`: leases of others that the caller has seen at this step for as long as they last.
     """
-    before = leases(spark, lake, clusters)
+    before = leases(lake, clusters)
     _step(spark, lake, clusters, holder, length, stood_still=tuple(stood_still))
-    now = leases(spark, lake, clusters)
-    return {
-        cluster: replace(lease, before=_end_of_another(before.get(cluster), holder)) for cluster, lease in now.items()
-    }
+    now = leases(lake, clusters)
+    ends = {cluster: lease.until for cluster, lease in before.items() if lease.holder != holder}
+    return {cluster: replace(lease, before=ends.get(cluster)) for cluster, lease in now.items()}
 
 
 def renew_leases(
@@ -154,7 +152,7 @@ def renew_leases(
 ) -> dict[str, Lease]:
     """Return extend the leases that are still ours; return the others unchanged."""
     _step(spark, lake, clusters, holder, length, only_own=True)
-    return leases(spark, lake, clusters)
+    return leases(lake, clusters)
 
 
 def give_back(spark: SparkSession, lake: Lake, clusters: Sequence[str], holder: str) -> None:
@@ -162,16 +160,12 @@ def give_back(spark: SparkSession, lake: Lake, clusters: Sequence[str], holder: 
     _step(spark, lake, clusters, holder, timedelta(0), only_own=True)
 
 
-def leases(spark: SparkSession, lake: Lake, clusters: Sequence[str]) -> dict[str, Lease]:
+def leases(lake: Lake, clusters: Sequence[str]) -> dict[str, Lease]:
     """Return the last step of each cluster's lease."""
     last: dict[str, Lease] = {}
-    for row in sorted(_rows(spark, lake, clusters, (LEASE,)), key=lambda row: (row["token"], row["at"])):
+    for row in sorted(_rows(lake, clusters, (LEASE,)), key=lambda row: (row["token"], row["at"])):
         last[row["cluster"]] = Lease(row["cluster"], row["by"], row["token"], row["at"], row["until"])
     return last
-
-
-def _end_of_another(lease: Lease | None, holder: str) -> datetime | None:
-    return None if lease is None or lease.holder == holder else lease.until
 
 
 def _step(
@@ -184,68 +178,42 @@ def _step(
     only_own: bool = False,
     stood_still: Sequence[Lease] = (),
 ) -> None:
-    until_committed(
-        lambda: _append_step(spark, lake, clusters, holder, length, only_own=only_own, stood_still=stood_still),
-        log,
-        "another publisher took a step first; looking again",
-    )
-
-
-def _append_step(
-    spark: SparkSession,
-    lake: Lake,
-    clusters: Sequence[str],
-    holder: str,
-    length: timedelta,
-    *,
-    only_own: bool,
-    stood_still: Sequence[Lease],
-) -> None:
     from pyspark.sql import functions as F
 
-    now = datetime.now(UTC)
-    heads = (
-        spark.read.format("delta")
-        .load(lake.path("controls"))
-        .where(F.col("cluster").isin(list(clusters)) & _read_in_full("kind", [LEASE]))
-        .groupBy(F.col("cluster"))
-        .agg(F.max_by(F.struct("by", "token", "at", "until"), F.struct("token", "at")).alias("head"))
-    )
-    steps = [(cluster, LEASE, now, holder, None, 0, now + length, None) for cluster in clusters]
-    wanted = spark.createDataFrame(steps, TABLES["controls"].struct_type())
-    linked = wanted.join(F.broadcast(heads), on="cluster", how="left")
-    is_ours = F.coalesce(F.col("head.by") == holder, F.lit(False))
-    free = F.col("head").isNull() | (F.col("head.until") <= F.col("head.at"))
-    for lease in stood_still:
-        step = zip(("head.token", "head.at", "head.until"), lease.step, strict=True)
-        free |= reduce(and_, (F.col(name) == F.lit(value) for name, value in step), F.col("cluster") == lease.cluster)
-    token = F.coalesce(F.col("head.token"), F.lit(0)) + F.when(is_ours, 0).otherwise(1)
-    # If a clock was set back, a renewal must not look older than the row that it renews.
-    at = F.greatest(F.col("at"), F.col("head.at") + F.expr("INTERVAL 1 MICROSECOND"))
-    rows = linked.where(is_ours if only_own else is_ours | free).withColumn("token", token).withColumn("at", at)
-    lasting = F.expr(f"at + INTERVAL {length // timedelta(microseconds=1)} MICROSECOND")
-    rows = rows.withColumn("until", lasting).select(*_COLUMNS)
-    append_frame(rows, lake, "controls")
+    def append() -> None:
+        now = datetime.now(UTC)
+        heads = (
+            spark.read.format("delta")
+            .load(lake.path("controls"))
+            .where(F.col("cluster").isin(list(clusters)))
+            .where(F.array_contains(F.array(F.lit(LEASE)), F.col("kind")))  # a form by which Delta skips no file
+            .groupBy(F.col("cluster"))
+            .agg(F.max_by(F.struct("by", "token", "at", "until"), F.struct("token", "at")).alias("head"))
+        )
+        steps = [(cluster, LEASE, now, holder, None, 0, now + length, None) for cluster in clusters]
+        wanted = spark.createDataFrame(steps, TABLES["controls"].struct_type())
+        linked = wanted.join(F.broadcast(heads), on="cluster", how="left")
+        is_ours = F.coalesce(F.col("head.by") == holder, F.lit(False))
+        free = F.col("head").isNull() | (F.col("head.until") <= F.col("head.at"))
+        for lease in stood_still:
+            step = zip(("head.token", "head.at", "head.until"), lease.step, strict=True)
+            free |= reduce(
+                and_, (F.col(name) == F.lit(value) for name, value in step), F.col("cluster") == lease.cluster
+            )
+        token = F.coalesce(F.col("head.token"), F.lit(0)) + F.when(is_ours, 0).otherwise(1)
+        # If a clock was set back, a renewal must not look older than the row that it renews.
+        at = F.greatest(F.col("at"), F.col("head.at") + F.expr("INTERVAL 1 MICROSECOND"))
+        rows = linked.where(is_ours if only_own else is_ours | free).withColumn("token", token).withColumn("at", at)
+        lasting = F.expr(f"at + INTERVAL {length // timedelta(microseconds=1)} MICROSECOND")
+        append_frame(rows.withColumn("until", lasting).select(*TABLES["controls"].column_names()), lake, "controls")
+
+    until_committed(append, log, "another publisher took a step first; looking again")
 
 
-def _rows(spark: SparkSession, lake: Lake, clusters: Sequence[str], kinds: Sequence[str]) -> list[dict[str, Any]]:
-    if newest_version(lake.path("controls")) == 0:
-        return []
-    from pyspark.sql import functions as F
-
-    rows = spark.read.format("delta").load(lake.path("controls"))
-    rows = rows.where(F.col("cluster").isin(list(clusters)) & _read_in_full("kind", kinds))
-    return with_moments(rows.select(*_COLUMNS), ("at", "until"))
-
-
-def _read_in_full(column: str, values: Sequence[str]) -> Column:
-    """Return the condition that a column has one of these values, in a form for which Delta reads every file.
-
-    Delta skips files by the statistics in the log. Wrong statistics must not hide a pause.
-    """
-    from pyspark.sql import functions as F
-
-    return F.array_contains(F.array(*map(F.lit, values)), F.col(column))
+def _rows(lake: Lake, clusters: Sequence[str], kinds: Sequence[str]) -> list[Row]:
+    """Return the steps of some kinds. The cluster alone selects files: wrong statistics must not hide a pause."""
+    rows = rows_where(lake.root, "controls", is_in("cluster", clusters))
+    return [row for row in rows if row["kind"] in kinds]
 
 
 APPROVED, WITHOUT_SPLITS, REJECTED = "approved", "approved_without_splits", "rejected"
@@ -262,9 +230,6 @@ def answer_row(
     return {"cluster": cluster, "plan_id": plan_id, "answer": answer, "by": by, "at": given, "note": note}
 
 
-def answers(spark: SparkSession, lake: Lake, plan_ids: Sequence[str]) -> list[dict[str, Any]]:
-    """Return all answers to these plans, with `at` as an aware datetime."""
-    if not plan_ids or newest_version(lake.path("approvals")) == 0:
-        return []
-    rows = spark.read.format("delta").load(lake.path("approvals")).where(_read_in_full("plan_id", plan_ids))
-    return with_moments(rows, ("at",))
+def answers(lake: Lake, plan_ids: Sequence[str]) -> list[Row]:
+    """Return all answers to these plans; no condition selects files, since wrong statistics must not hide one."""
+    return [row for row in read_table(lake.root, "approvals") if row["plan_id"] in plan_ids] if plan_ids else []

@@ -9,7 +9,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import unquote
 
@@ -23,14 +22,9 @@ _GLOB = frozenset("*?[]{}\\")
 
 
 LOG_FOLDER = "_delta_log"
-_HINT = f"{LOG_FOLDER}/_last_checkpoint"
+HINT = "_last_checkpoint"
+HINT_NAME = f"{LOG_FOLDER}/{HINT}"
 _COMMIT = re.compile(r"\d{20}\.json")
-
-
-def local_log(path: str) -> Path | None:
-    """Return the `_delta_log` folder of a table on this machine's file system; None for an object store."""
-    files = files_of(path)
-    return Path(files.folder, LOG_FOLDER) if isinstance(files, FolderFiles) else None
 
 
 def table_exists(path: str) -> bool:
@@ -42,14 +36,27 @@ def table_exists(path: str) -> bool:
 def newest_version(path: str, since: int | None = None) -> int:
     """Return the newest version in a table's log, -1 without any.
 
-    `since`: an existing version, from which the search starts.
+    `since`: an existing version, from which the search starts. Commits are looked up one by one from the last
+    checkpoint on. A log of months has a hundred thousand files, and listing it for every append would make each cycle
+    slower than the last one. In an object store each look-up is a request, so the search begins at the newest version
+    that this process has seen.
     """
-    return _newest(files_of(path), since)
+    files = files_of(path)
+    seen = None if isinstance(files, FolderFiles) else _seen.get(files.address)
+    known = max((version for version in (since, seen) if version is not None), default=None)
+    newest = known if known is not None and files.exists(commit_name(known)) else _first_known(files)
+    if newest is None:
+        return max(_listed(files), default=-1)
+    while files.exists(commit_name(newest + 1)):
+        newest += 1
+    if not isinstance(files, FolderFiles):
+        _seen[files.address] = newest
+    return newest
 
 
 def is_as_made(path: str) -> bool:
     """Return True if the table never had a row: its log has only the commit that made it."""
-    return newest_version(path) == 0 and not any(_adds(commit_text(files_of(path), 0)))
+    return newest_version(path) == 0 and not any(_adds(_commit_text(files_of(path), 0)))
 
 
 def committed_version(path: str, write_id: str, *, after: int) -> int | None:
@@ -71,8 +78,8 @@ def committed_version(path: str, write_id: str, *, after: int) -> int | None:
 def versions_carrying(path: str, carried_text: str, after: int) -> list[int]:
     """Return the versions after `after` whose commits carry a text."""
     files = files_of(path)
-    newer = range(after + 1, _newest(files) + 1)
-    return [version for version in newer if carried_text in _commit_text_if_any(files, version)]
+    newer = range(after + 1, newest_version(path) + 1)
+    return [version for version in newer if carried_text in _commit_text(files, version)]
 
 
 def written_files(path: str, writes: Iterable[Write]) -> list[str] | None:
@@ -121,8 +128,11 @@ def read_commit(path: str, table: str, version: int) -> tuple[Commit, tuple[Adde
     return Commit(table, version, hashlib.sha256(data).hexdigest(), files), added
 
 
-def rows_by_write(file: str) -> Counter[str]:
-    """Return the number of rows of a data file by write id. Most files hold one, and their statistics show it."""
+def rows_by_write(file: str, *, by_statistics: bool = True) -> Counter[str]:
+    """Return the number of rows of a data file by write id. Most files hold one, and their statistics show it.
+
+    Without `by_statistics` the rows themselves are read, for a file that anybody may have written.
+    """
     from pyarrow.compute import value_counts
     from pyarrow.parquet import ParquetFile
 
@@ -131,7 +141,7 @@ def rows_by_write(file: str) -> Counter[str]:
         column = opened.schema_arrow.get_field_index("write_id")
         for number in range(opened.num_row_groups):
             group = opened.metadata.row_group(number)
-            about = group.column(column).statistics
+            about = group.column(column).statistics if by_statistics else None
             if about is not None and about.has_min_max and about.min == about.max and not about.null_count:
                 counts[about.min] += group.num_rows
                 continue
@@ -159,25 +169,6 @@ def hashed(table: str, path: str) -> DataFile:
         ) from error
 
 
-def _newest(files: TableFiles, since: int | None = None) -> int:
-    """Return the newest version of a log, -1 without any.
-
-    Commits are looked up one by one from the last checkpoint on. A log of months has a hundred thousand files, and
-    listing it for every append would make each cycle slower than the last one. In an object store each look-up is a
-    request, so the search begins at the newest version that this process has seen.
-    """
-    seen = None if isinstance(files, FolderFiles) else _seen.get(files.address)
-    known = max((version for version in (since, seen) if version is not None), default=None)
-    newest = known if known is not None and files.exists(commit_name(known)) else _first_known(files)
-    if newest is None:
-        return max(_listed(files), default=-1)
-    while files.exists(commit_name(newest + 1)):
-        newest += 1
-    if not isinstance(files, FolderFiles):
-        _seen[files.address] = newest
-    return newest
-
-
 _seen: dict[str, int] = {}
 """Address of a table in an object store -> its newest version at the last look."""
 
@@ -193,15 +184,10 @@ def commit_name(version: int) -> str:
     return f"{LOG_FOLDER}/{version:020d}.json"
 
 
-def commit_text(files: TableFiles, version: int) -> str:
-    """Return the text of a commit, a JSON object on each line; raises FileNotFoundError if it is gone."""
-    return files.read(commit_name(version)).decode()
-
-
-def _commit_text_if_any(files: TableFiles, version: int) -> str:
-    """Return the text of a commit; "" if it is gone."""
+def _commit_text(files: TableFiles, version: int) -> str:
+    """Return the text of a commit, a JSON object on each line; "" if it is gone."""
     try:
-        return commit_text(files, version)
+        return files.read(commit_name(version)).decode()
     except FileNotFoundError:
         return ""
 
@@ -213,7 +199,7 @@ def _listed(files: TableFiles) -> list[int]:
 def hinted(files: TableFiles) -> int | None:
     """Return the checkpoint at which readers are to begin."""
     try:
-        return int(json.loads(files.read(_HINT))["version"])
+        return int(json.loads(files.read(HINT_NAME))["version"])
     except FileNotFoundError:
         return None
     except OSError:

@@ -1,4 +1,4 @@
-"""The manifest chain: the writes of each attempt at a cycle, listed last and never changed; and the predecessors.
+"""The manifest chain: the writes of each attempt at a cycle, listed last and never changed.
 
 `cycles` is the only table that is not appended blindly. Each row names the digest of the previous row, per cluster. The
 statement that appends also reads the head of the chain, under Serializable isolation. So of two publishers at once one
@@ -10,21 +10,19 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.errors import LakeError
-from evenkeel.handover import CycleKey, DataFile, Predecessor, Write
+from evenkeel.handover import DataFile, Write
 from evenkeel.lake.delta_log import until_committed
 from evenkeel.lake.schema import STAMP_NAMES
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.store import Lake, append_frame
 from evenkeel.lake.table_files import delta_table
-from evenkeel.spark.sql import in_spans, iso, moment
-from evenkeel.times import utc_text
+from evenkeel.spark.sql import in_spans
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -217,124 +215,3 @@ def _as_text(value: object) -> str:
 
 # Statuses of an attempt that decided; a skipped or failed one has no state to take over.
 DECIDED_STATUSES = ("planned", "closed", "withheld")
-_NEAR = timedelta(days=1)
-
-
-def find_predecessors(
-    spark: SparkSession, lake: Lake, cycles: Sequence[tuple[str, str, str | None]], *, kind: str
-) -> dict[CycleKey, Predecessor]:
-    """Return for each (cluster, cycle_at, expected previous cycle_at) the recorded attempt whose state is taken over.
-
-    A live cycle takes state from attempts that are not a backfill. A backfill takes it from a backfill's attempt at the
-    predecessor, else from the live one. If the expected cycle is not on record the newest older one serves, and the
-    status says so. All cycles of a window may be wanted at once. Each gets the attempts on record before it, as if it
-    were decided alone; `Handover.within` names those for which a cycle of the window itself comes first.
-    """
-    wanted: dict[str, list[datetime]] = {}
-    for cluster, at, _ in cycles:
-        wanted.setdefault(cluster, []).append(datetime.fromisoformat(at))
-    spans = {cluster: (min(moments), max(moments)) for cluster, moments in wanted.items()}
-    candidates = _newest_before(spark, lake, spans, kind, _NEAR)
-    # Nearly always it is the cycle a minute or so before, and statistics lead to it. Only cycles without one search the
-    # chain.
-    missing = {
-        cluster: (first, first)
-        for cluster, (first, _) in spans.items()
-        if not any(at < first for at, _ in candidates.get(cluster, ()))
-    }
-    for cluster, older in _newest_before(spark, lake, missing, kind, None).items():
-        candidates[cluster] = [*older, *candidates.get(cluster, ())]
-    return {
-        (cluster, at): _predecessor(_before(candidates.get(cluster, ()), at), expected)
-        for cluster, at, expected in cycles
-    }
-
-
-_Row = tuple[datetime, Any]
-"""The moment of a cycle, and the manifest row of the attempt to take over from."""
-
-
-def _before(rows: Sequence[_Row], at: str) -> Any:
-    """Return the newest of some rows, oldest first, that is of a cycle before `at`; None if there is none."""
-    place = bisect_left(rows, datetime.fromisoformat(at), key=lambda row: row[0])
-    return rows[place - 1][1] if place else None
-
-
-def _newest_before(
-    spark: SparkSession, lake: Lake, spans: Mapping[str, tuple[datetime, datetime]], kind: str, near: timedelta | None
-) -> dict[str, list[_Row]]:
-    """Return for each cluster the rows to take over from, oldest first.
-
-    They are those of the newest cycle before the first moment of its span, and of each from it to before the last. With
-    `near` none is older than that before the earliest span.
-    """
-    from pyspark.sql import functions as F
-
-    if not spans:
-        return {}
-    oldest = None if near is None else min(first for first, _ in spans.values()) - near
-    at_hand = _newest_here(lake, spans, kind, oldest)
-    if at_hand is not None:
-        return at_hand
-    attempts = spark.read.format("delta").load(lake.path("cycles")).where(F.col("row_kind") == "planned")
-    decided = attempts.where(F.col("status").isin(*DECIDED_STATUSES))
-    if kind != "backfill":
-        decided = decided.where(F.col("kind") != "backfill")
-    if oldest is not None:
-        decided = decided.where(F.col("cycle_at") >= moment(oldest.isoformat()))
-    ranges = sorted(spans.items())
-    earlier = in_spans((name, None, last.isoformat()) for name, (_, last) in ranges)
-    within = [(name, first.isoformat(), last.isoformat()) for name, (first, last) in ranges if first < last]
-    # The rows contain nothing from the last moment on.
-    by = [F.col("cluster"), *([F.when(in_spans(within), F.col("cycle_at")).alias("within")] if within else [])]
-    is_backfill = (F.col("kind") == "backfill").cast("int")
-    rows = (
-        decided.where(earlier)
-        .groupBy(*by)
-        .agg(
-            F.max_by(
-                F.struct(iso("cycle_at").alias("cycle_at"), "attempt_id", "writes", "files"),
-                F.struct("cycle_at", is_backfill, "attempt"),
-            ).alias("newest")
-        )
-        .select("cluster", "newest.*")
-        .collect()
-    )
-    newest: dict[str, list[_Row]] = {}
-    for row in rows:
-        newest.setdefault(row["cluster"], []).append((datetime.fromisoformat(row["cycle_at"]), row))
-    return {cluster: sorted(cluster_rows, key=lambda one: one[0]) for cluster, cluster_rows in newest.items()}
-
-
-def _newest_here(
-    lake: Lake, spans: Mapping[str, tuple[datetime, datetime]], kind: str, oldest: datetime | None
-) -> dict[str, list[_Row]] | None:
-    """Return `_newest_before` for one cycle of each cluster, read in this process; None for other questions."""
-    from evenkeel.lake.local_manifests import newest_manifests
-
-    if any(first != last for first, last in spans.values()):
-        return None
-
-    def rank(row: Mapping[str, Any]) -> tuple[Any, ...] | None:
-        is_decided = row["row_kind"] == "planned" and row["status"] in DECIDED_STATUSES
-        is_backfill = row["kind"] == "backfill"
-        counts = is_decided and (kind == "backfill" or not is_backfill)
-        return (row["cycle_at"], is_backfill, row["attempt"]) if counts else None
-
-    columns = ("cluster", "row_kind", "status", "kind", "attempt", "attempt_id", "writes", "files")
-    manifests = newest_manifests(lake, {name: first for name, (first, _) in spans.items()}, columns, rank, oldest)
-    if manifests is None:
-        return None
-    return {
-        name: [(row["cycle_at"], {**row, "cycle_at": utc_text(row["cycle_at"])})] for name, row in manifests.items()
-    }
-
-
-def _predecessor(row: Any, expected: str | None) -> Predecessor:
-    if row is None:
-        return Predecessor(status="none" if expected is None else "missing", expected_at=expected)
-    cycle_at = row["cycle_at"]
-    status = "used" if expected in (None, cycle_at) else "older"
-    return Predecessor(
-        status, cycle_at, row["attempt_id"], expected, writes_of(row["cluster"], row["writes"], row["files"])
-    )

@@ -6,18 +6,13 @@ commands are put into its hand-over.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.handover import ClusterCycle
-from evenkeel.lake.controls import leases, pauses
-from evenkeel.lake.delta_log import newest_version
 from evenkeel.lake.store import Lake
 from evenkeel.model.past_commands import HARMED
-from evenkeel.spark.sql import moment, with_moments
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,35 +25,6 @@ SENT = frozenset({"done", "refused", "overridden", "lost", "timed_out", "unknown
 
 OPEN = frozenset({"unknown"})
 """Outcomes that are not final."""
-
-_COMMAND = (
-    *("command_id", "plan_id", "cluster", "step", "kind", "bundle", "from_broker", "destination", "algorithm", "cuts"),
-    *("unload_children", "mode", "request", "clients", "topic"),
-)
-_TIMES = ("cycle_at", "expires_at")
-
-
-def recent_acts(
-    spark: SparkSession, lake: Lake, clusters: Sequence[str], *, since: datetime, until: datetime
-) -> list[Row]:
-    """Return commands of cycles in a span of time, each with its last `outcome`, `seen_at` and `detail`, if any.
-
-    They are ordered by cluster, cycle and step; duplicate rows of one id are one command. Times are aware datetimes. A
-    command that did harm has another entry, after all others, with the outcome `harmed`.
-    """
-    if newest_version(lake.path("commands")) == 0:
-        return []
-    commands = _within(spark, lake, "commands", clusters, since, until, (*_COMMAND, *_TIMES), _TIMES)
-    if not commands:
-        return []
-    # An outcome has cluster and cycle of its command, so one span covers both.
-    columns = ("cluster", "command_id", "outcome", "seen_at", "detail")
-    outcomes = _within(spark, lake, "outcomes", clusters, since, until, columns, ("seen_at",))
-    ids = {(command["cluster"], command["command_id"]) for command in commands}
-    # An outcome under another cluster than the command's does not count (`publish.dispatch`).
-    seen = [outcome for outcome in outcomes if (outcome["cluster"], outcome["command_id"]) in ids]
-    acts = with_outcomes(commands, seen)
-    return [*acts, *harmed(acts, seen)]
 
 
 def harmed(commands: Iterable[Mapping[str, Any]], outcomes: Iterable[Mapping[str, Any]]) -> list[Row]:
@@ -113,80 +79,14 @@ def _rank(outcome: Mapping[str, Any]) -> tuple[Any, ...]:
     return (word in SENT, outcome["seen_at"], word not in OPEN, word)
 
 
-def _within(
-    spark: SparkSession,
-    lake: Lake,
-    table: str,
-    clusters: Sequence[str],
-    since: datetime,
-    until: datetime,
-    columns: Sequence[str],
-    times: Sequence[str],
-) -> list[Row]:
-    from pyspark.sql import functions as F
-
-    day = timedelta(days=1)
-    rows = spark.read.format("delta").load(lake.path(table)).where(F.col("cluster").isin(list(clusters)))
-    # Whole dates first: they are the partitions.
-    first, last = (since - day).date().isoformat(), (until + day).date().isoformat()
-    dates = F.col("cycle_date").between(F.lit(first), F.lit(last))
-    span = F.col("cycle_at").between(moment(since.isoformat()), moment(until.isoformat()))
-    return with_moments(rows.where(dates & span).select(*columns), times)
-
-
 LOOKBACK = timedelta(days=1)
 _KEPT = ("command_id", "plan_id", "kind", "bundle", "from_broker", "destination", "cuts", "unload_children", "mode")
 _SEEN = ("outcome", "detail")
 
 
-def with_acts(spark: SparkSession, lake: Lake, cycles: list[ClusterCycle]) -> list[ClusterCycle]:
-    """Return the cycles, each steered cluster's with the commands of the day before it; the others unchanged.
-
-    The tables are read once, however many cycles there are.
-    """
-    steered = [cycle for cycle in cycles if is_steered(cycle)]
-    if not steered:
-        return cycles
-    clusters = sorted(cycle.cluster for cycle in steered)
-    since, until = min(cycle.at for cycle in steered) - LOOKBACK, max(cycle.at for cycle in steered)
-    acts = recent_acts(spark, lake, clusters, since=since, until=until)
-    before = _Acts(acts)
-    ends, held = leases(spark, lake, clusters), pauses(spark, lake, clusters)
-    return [
-        replace(
-            cycle,
-            acts=before.of(cycle),
-            steered_until=ends[cycle.cluster].until.isoformat() if cycle.cluster in ends else None,
-            pauses=tuple({"by": row["by"], "reason": row["reason"]} for row in [held.get(cycle.cluster)] if row),
-        )
-        if is_steered(cycle)
-        else cycle
-        for cycle in cycles
-    ]
-
-
 def is_steered(cycle: ClusterCycle) -> bool:
     """Return True if commands can reach the cluster, by its admin API or by an agent's queue."""
     return cycle.admin is not None or cycle.queues is not None
-
-
-class _Acts:
-    """Acts of clusters, in the order of their cycles, so that those of a day are found by bisection."""
-
-    def __init__(self, acts: Iterable[Mapping[str, Any]]) -> None:
-        by_cluster: dict[str, list[tuple[datetime, int]]] = {}
-        self._texts: list[dict[str, Any]] = []
-        for act in acts:
-            if act["mode"] != "dry_run":
-                by_cluster.setdefault(act["cluster"], []).append((act["cycle_at"], len(self._texts)))
-                self._texts.append(as_text(act))
-        self._places = {cluster: sorted(places) for cluster, places in by_cluster.items()}
-
-    def of(self, cycle: ClusterCycle) -> tuple[dict[str, Any], ...]:
-        """Return the acts of the day before a cycle, in the order in which they were read."""
-        places = self._places.get(cycle.cluster, [])
-        first, end = (bisect_left(places, (moment, -1)) for moment in (cycle.at - LOOKBACK, cycle.at))
-        return tuple(self._texts[place] for place in sorted(place for _, place in places[first:end]))
 
 
 def as_text(act: Mapping[str, Any]) -> dict[str, Any]:

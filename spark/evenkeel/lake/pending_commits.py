@@ -39,8 +39,6 @@ def hand_on(lake: str, commit: Commit) -> None:
 def pending(lake: str) -> list[tuple[Commit, str]]:
     """Return the waiting commits, each with its maker; other files are left out."""
     files = files_of(lake)
-    if not files.has_folder(FOLDER):
-        return []
     names = sorted(name for name in files.names(FOLDER) if name.endswith(".json"))[:_MOST_FILES]
     found: list[tuple[Commit, str]] = []
     for name in names:
@@ -53,8 +51,7 @@ def pending(lake: str) -> list[tuple[Commit, str]]:
 def take_away(lake: str, commits: Iterable[Commit]) -> None:
     """Remove the files of commits that have their leaf."""
     files = files_of(lake)
-    names = {*files.names(FOLDER)} if files.has_folder(FOLDER) else set[str]()
-    for name in names & {*map(_name, commits)}:
+    for name in {*files.names(FOLDER)} & {*map(_name, commits)}:
         files.remove(f"{FOLDER}/{name}")
 
 

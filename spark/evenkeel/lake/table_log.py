@@ -4,27 +4,33 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
 from itertools import count
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import unquote
 
 from evenkeel.errors import EvenkeelError, LakeError
 from evenkeel.json_text import NotJson, parse_json
-from evenkeel.lake.delta_log import LOG_FOLDER, commit_name, hinted, newest_version
+from evenkeel.lake.delta_log import HINT, HINT_NAME, LOG_FOLDER, commit_name, hinted, newest_version
 from evenkeel.lake.schemas import TABLES
-from evenkeel.lake.table_files import FolderFiles, TableFiles, arrow_source, delta_table, files_of, is_delta_table
+from evenkeel.lake.table_files import FolderFiles, TableFiles, arrow_source, delta_table, files_of
 from evenkeel.object_store import explained, is_object_store
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from deltalake import DeltaTable
+
 T = TypeVar("T")
-HINT = "_last_checkpoint"
 _COMMIT = re.compile(r"(\d{20})\.json")
 _CHECKSUM = re.compile(r"(\d{20})\.crc")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.parquet")
 # Delta has other names for checkpoints in several files, and for log compactions.
 _UNUSED = re.compile(r"\d{20}\.(?:checkpoint\..+|\d{20}\.compacted\.json)")
-_REQUESTS_AT_ONCE = 16
+_REQUESTS_AT_ONCE, _IN_MEMORY = 16, 2_000
 
 Action = Mapping[str, Any]
 
@@ -87,6 +93,24 @@ class LoggedCommit:
     removes: list[Action] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
 
+    @property
+    def paths(self) -> list[str]:
+        """The paths of the data files that it adds, in ascending order."""
+        return sorted(unquote(add["path"]) for add in self.adds)
+
+    @property
+    def removed_paths(self) -> list[str]:
+        """The paths of the data files that it removes."""
+        return [unquote(remove["path"]) for remove in self.removes]
+
+    @property
+    def at(self) -> datetime | None:
+        """The time that it gives for itself, None without one."""
+        try:
+            return datetime.fromtimestamp(int(self.info["timestamp"]) / 1000, UTC)
+        except (KeyError, TypeError, ValueError, OverflowError, OSError):
+            return None
+
 
 _ONCE = {"commitInfo": "info", "metaData": "metadata", "protocol": "protocol"}
 """Actions that a commit has once, and their fields of `LoggedCommit`."""
@@ -95,7 +119,8 @@ _ONCE = {"commitInfo": "info", "metaData": "metadata", "protocol": "protocol"}
 def parse_commit(version: int, data: bytes) -> LoggedCommit:
     """Return the commit with these bytes."""
     digest, ended = (hashlib.sha256(data + end).hexdigest() for end in (b"", b"\n"))
-    commit, actions = LoggedCommit(version, digest, ended, commit_fault(data, version)), commit_actions(data)
+    actions = commit_actions(data)
+    commit = LoggedCommit(version, digest, ended, commit_fault(data, actions, version))
     for action in actions or ():
         for kind, body in action.items():
             if kind == "cdc":  # rows that upkeep dropped, in tables that keep changes
@@ -111,34 +136,35 @@ def parse_commit(version: int, data: bytes) -> LoggedCommit:
     return commit
 
 
+def logged_commit(files: TableFiles, version: int) -> LoggedCommit | None:
+    """Return a commit; None if it is gone."""
+    try:
+        return parse_commit(version, files.read(commit_name(version)))
+    except FileNotFoundError:
+        return None
+
+
 def read_commits(files: TableFiles, versions: Iterable[int]) -> Iterator[LoggedCommit]:
     """Yield commits in the order of `versions`; one that upkeep has removed meanwhile is passed over."""
-
-    def read(version: int) -> tuple[int, bytes | None]:
-        try:
-            return version, files.read(commit_name(version))
-        except FileNotFoundError:
-            return version, None
-
-    for version, data in _all(files, read, versions):
-        if data is not None:
-            yield parse_commit(version, data)
+    for commit in in_order(files, partial(logged_commit, files), [*versions]):
+        if commit is not None:
+            yield commit
 
 
 def is_committed(path: str, version: int, digest: str) -> bool:
     """Return True if the log of a table has the commit with that SHA-256 (hex), or had it before upkeep removed it."""
-    for commit in read_commits(files_of(path), [version]):
-        return digest in (commit.digest, commit.ended)
-    return version <= newest_version(path)
+    commit = logged_commit(files_of(path), version)
+    return version <= newest_version(path) if commit is None else digest in (commit.digest, commit.ended)
 
 
-def _all(files: TableFiles, read: Any, versions: Iterable[int]) -> Iterator[Any]:
+def in_order(files: TableFiles, read: Callable[[int], T], versions: Sequence[int]) -> Iterator[T]:
     """Yield results in order; requests to a store are made several at a time."""
     if isinstance(files, FolderFiles):
         yield from map(read, versions)
         return
     with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as pool:
-        yield from pool.map(read, versions)
+        for begin in range(0, len(versions), _IN_MEMORY):
+            yield from pool.map(read, versions[begin : begin + _IN_MEMORY])
 
 
 @dataclass(slots=True)
@@ -227,17 +253,8 @@ def _take_rows(state: TableState, batch: Any) -> list[str]:
     return unknown
 
 
-def read_checksum(files: TableFiles, version: int) -> Action:
-    """Return the checksum of a version; raises DamagedLogFile if it is cut short, FileNotFoundError without one."""
-    return _json_object(files, checksum_name(version))
-
-
-def read_hint(files: TableFiles) -> Action:
-    """Return `_last_checkpoint`; raises DamagedLogFile and FileNotFoundError as for a checksum."""
-    return _json_object(files, f"{LOG_FOLDER}/{HINT}")
-
-
-def _json_object(files: TableFiles, name: str) -> Action:
+def read_object(files: TableFiles, name: str) -> Action:
+    """Return the content of a checksum or hint; raises DamagedLogFile if it is cut, FileNotFoundError without one."""
     try:
         value = parse_json(files.read(name))
     except NotJson as error:
@@ -255,7 +272,7 @@ def metadata_in_force(files: TableFiles, version: int) -> tuple[list[Action], li
     metadata: list[Action] = []
     protocols: list[Action] = []
     try:
-        hinted = read_hint(files).get("version")
+        hinted = read_object(files, HINT_NAME).get("version")
     except (FileNotFoundError, DamagedLogFile):
         hinted = None
     for number in range(version, -1, -1):
@@ -269,7 +286,7 @@ def metadata_in_force(files: TableFiles, version: int) -> tuple[list[Action], li
 
 def _metadata_in(files: TableFiles, version: int, *, is_hinted: bool) -> Iterator[tuple[Action, Action]]:
     try:
-        checksum = read_checksum(files, version)
+        checksum = read_object(files, checksum_name(version))
         yield checksum.get("metadata") or {}, checksum.get("protocol") or {}
     except (FileNotFoundError, DamagedLogFile):
         pass
@@ -305,12 +322,11 @@ def commit_actions(data: bytes) -> list[dict[str, Any]] | None:
     return actions if all(isinstance(action, dict) for action in actions) else None
 
 
-def commit_fault(data: bytes, version: int) -> str | None:
+def commit_fault(data: bytes, actions: Sequence[Action] | None, version: int) -> str | None:
     """Return the fault of a commit's bytes as a predicate with the advice; None if it can be read."""
     mend = _MEND_COMMIT if version else _MEND_FIRST
     if not data.strip():
         return f"is empty: readers take it for a commit without {'rows' if version else 'a schema'}. {mend}"
-    actions = commit_actions(data)
     if actions is None:
         return f"is cut short, or is not JSON: no reader can read the table. {mend}"
     infos = [info for action in actions if isinstance(info := action.get("commitInfo"), dict)]
@@ -324,9 +340,10 @@ def commit_fault(data: bytes, version: int) -> str | None:
 def commit_damage(files: TableFiles, version: int) -> str | None:
     """Return the fault of a commit's bytes, and what to do; None for one that can be read, or is gone."""
     try:
-        words = commit_fault(files.read(commit_name(version)), version)
+        data = files.read(commit_name(version))
     except FileNotFoundError:
         return None
+    words = commit_fault(data, commit_actions(data), version)
     return None if words is None else f"commit {version} ({files.full(commit_name(version))}) {words}"
 
 
@@ -356,7 +373,7 @@ def log_state(path: str) -> str:
         if damaged:
             return (
                 f"The checkpoint {', '.join(damaged)} is empty, cut short or no Parquet file. The commits hold all of "
-                f"it, too: remove that file and {files.full(f'{LOG_FOLDER}/{HINT}')}, and the table can be read."
+                f"it, too: remove that file and {files.full(HINT_NAME)}, and the table can be read."
             )
         return "" if hint is None or hint in names.checkpoints else _needless(files, hint)
     first = 0 if whole is None and 0 in commits else whole
@@ -371,7 +388,7 @@ def log_state(path: str) -> str:
 
 def _needless(files: TableFiles, hint: int) -> str:
     return (
-        f"The checkpoint {hint} is missing, though {files.full(f'{LOG_FOLDER}/{HINT}')} names it. The rest of the log "
+        f"The checkpoint {hint} is missing, though {files.full(HINT_NAME)} names it. The rest of the log "
         "holds all of it, too: remove that one file, and the table can be read."
     )
 
@@ -420,19 +437,16 @@ def damage_behind(error: BaseException, lake: object) -> LakeError | None:
     return None
 
 
-def add_actions(path: str, *, flatten: bool = False) -> Any:
-    """Return deltalake's list of the files of the table at `path`, as it is now; None if there is no such table.
+def table_and_files(path: str) -> tuple[DeltaTable, pa.Table]:
+    """Return the table at `path` as deltalake opens it, and its list of the files, flat.
 
     Raises LakeError if its log cannot be read, or its store cannot be asked.
     """
-    from deltalake.exceptions import DeltaError, TableNotFoundError
+    import pyarrow as pa
+    from deltalake.exceptions import DeltaError
 
     try:
-        try:
-            return delta_table(path).get_add_actions(flatten=flatten)
-        except TableNotFoundError:
-            if not is_delta_table(path):
-                return None
-            raise
+        table = delta_table(path)
+        return table, pa.table(table.get_add_actions(flatten=True))
     except (DeltaError, OSError, ValueError) as error:
         raise unreadable(path, error) from error

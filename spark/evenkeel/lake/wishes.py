@@ -30,12 +30,13 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.handover import RECORDING
-from evenkeel.lake.delta_log import newest_version
 from evenkeel.lake.manifest import DECIDED_STATUSES
+from evenkeel.lake.record import read_table
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.schemas.acted import DRAIN, UNDRAIN
 from evenkeel.lake.store import Lake, append_values
 from evenkeel.spark.sql import is_one_of, iso
+from evenkeel.times import utc_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -91,16 +92,10 @@ def ended_drains(wishes: Iterable[Mapping[str, Any]]) -> set[str]:
     return over - set(last.values())
 
 
-def read_wishes(spark: SparkSession, lake: Lake, clusters: Sequence[str]) -> list[Wish]:
-    """Return all recorded wishes of these clusters, with times as ISO-8601 UTC text; no query if there never was
-    one."""
-    if newest_version(lake.path("wishes")) == 0:
-        return []
-    from pyspark.sql import functions as F
-
-    rows = spark.read.format("delta").load(lake.path("wishes")).where(F.col("cluster").isin(list(clusters)))
-    collected = rows.withColumn("made_at", iso("made_at")).select(*WISHES.column_names()).collect()
-    return [row.asDict(recursive=True) for row in collected]
+def read_wishes(lake: Lake, clusters: Sequence[str]) -> list[Wish]:
+    """Return all recorded wishes of these clusters, with times as ISO-8601 UTC text."""
+    rows = read_table(lake.root, "wishes", {"cluster": clusters})
+    return [{**row, "made_at": utc_text(row["made_at"])} for row in rows]
 
 
 def read_taken(

@@ -12,6 +12,7 @@ from evenkeel.lake.delta_log import LOG_FOLDER
 from evenkeel.lake.schema import sql_text
 from evenkeel.lake.store import Lake
 from evenkeel.lake.table_files import TableFiles, delta_table, files_of
+from evenkeel.lake.table_log import listing
 from evenkeel.maintenance.inventory import Inventory
 from evenkeel.maintenance.statements import change, settings
 
@@ -102,10 +103,8 @@ def clean_log(path: str) -> None:
 
 def _drop_checksums(files: TableFiles) -> None:
     """Remove checksums of removed commits, Delta's own and those that Hadoop wrote in earlier versions or elsewhere."""
-    names = files.names(LOG_FOLDER)
-    versions = (name.removesuffix(".json") for name in names if name.endswith(".json"))
-    first = min((int(version) for version in versions if version.isdigit()), default=0)
-    for name in names:
+    first = min(listing(files).commits, default=0)
+    for name in files.names(LOG_FOLDER):
         version = name.lstrip(".").partition(".")[0]
         if name.endswith(".crc") and version.isdigit() and int(version) < first:
             files.remove(f"{LOG_FOLDER}/{name}")

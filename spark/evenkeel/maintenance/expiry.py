@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 from evenkeel.errors import SettingsError
 from evenkeel.lake.controls import HANDBACK, LEASE, PAUSE, RESUME, TAKEOVER
 from evenkeel.lake.delta_log import TOPIC_VERSION_DAYS, TOPICS, VERSION_DAYS
+from evenkeel.lake.record.tables import rows_where
 from evenkeel.lake.schema import Table, sql_text
 from evenkeel.lake.schemas.decided import PLANNER_TABLES
 from evenkeel.lake.store import Lake
 from evenkeel.maintenance.inventory import DatesOnRecord, Day, File, Inventory, unlisted_writes
 from evenkeel.maintenance.statements import at, delete, in_days, one_of
-from evenkeel.spark.sql import iso
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -128,27 +128,17 @@ def drop_answers(spark: SparkSession, lake: Lake, look: ExpiryContext) -> int:
 def drop_controls(spark: SparkSession, lake: Lake, look: ExpiryContext) -> int:
     """Drop steps of pauses, takeovers and leases past the audit period, except the last of each: it is still in
     force."""
-    from pyspark.sql import functions as F
-
     cutoff = _begin(look.cutoff("audit"))
-    groups = {(PAUSE, RESUME): "pause", (TAKEOVER, HANDBACK): "takeover", (LEASE,): "lease"}
-    rows = spark.read.format("delta").load(lake.path("controls"))
-    case = F.lit(None)
-    for kinds, name in groups.items():
-        case = F.when(F.col("kind").isin(*kinds), F.lit(name)).otherwise(case)
-    last = (
-        rows.groupBy("cluster", case.alias("what"))
-        .agg(F.max_by("at", F.struct("token", "at")).alias("at"))
-        .select("cluster", "what", iso("at").alias("at"))
-        .collect()
-    )
-    conditions = []
-    for kinds, name in groups.items():
-        for row in last:
-            if row["what"] == name:
-                before = min(cutoff, datetime.fromisoformat(row["at"]))
-                condition = f"cluster = {sql_text(row['cluster'])} AND {one_of('kind', kinds)}"
-                conditions.append(f"({condition} AND at < {at(before)})")
+    last: dict[tuple[str, tuple[str, ...]], datetime] = {}
+    steps = rows_where(lake.root, "controls", columns=["cluster", "kind", "token", "at"])
+    for row in sorted(steps, key=lambda row: (row["token"], row["at"])):
+        for kinds in ((PAUSE, RESUME), (TAKEOVER, HANDBACK), (LEASE,)):
+            if row["kind"] in kinds:
+                last[row["cluster"], kinds] = row["at"]
+    conditions = [
+        f"(cluster = {sql_text(cluster)} AND {one_of('kind', kinds)} AND at < {at(min(cutoff, moment))})"
+        for (cluster, kinds), moment in sorted(last.items())
+    ]
     return delete(spark, lake, "controls", " OR ".join(conditions)) if conditions else 0
 
 
@@ -195,14 +185,10 @@ class Periods:
         """Return field -> days."""
         return asdict(self)
 
-    def of(self, kind: str) -> int:
-        """Return the days of one kind (audit, observed, considered, …); raises AttributeError for an unknown kind."""
-        days: int = getattr(self, f"{kind}_days")
-        return days
-
     def cutoff(self, kind: str, now: datetime) -> date:
-        """Return the first date that is kept."""
-        return (now - timedelta(days=self.of(kind))).date()
+        """Return the first date that is kept of one kind (audit, observed, considered, …)."""
+        kept_from: datetime = now - timedelta(days=getattr(self, f"{kind}_days"))
+        return kept_from.date()
 
     def _contradictions(self) -> list[str]:
         pairs = (

@@ -14,15 +14,15 @@ from urllib.parse import unquote
 from evenkeel.errors import NoLake
 from evenkeel.lake.delta_log import LOG_FOLDER
 from evenkeel.lake.manifest import DECIDED_STATUSES
+from evenkeel.lake.record import Record
 from evenkeel.lake.schema import Table
 from evenkeel.lake.schemas import EVERY_TABLE
 from evenkeel.lake.store import Lake
 from evenkeel.lake.table_files import delta_table, files_of, is_delta_table
-from evenkeel.lake.table_log import unreadable
-from evenkeel.spark.sql import iso
+from evenkeel.lake.table_log import table_and_files
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 
 Place = tuple[str | None, date | None]
@@ -78,35 +78,15 @@ class Inventory:
 
 def take_inventory(table: Table, path: str) -> Inventory:
     """Read the table's log; raises LakeError if there is no such table or its log is damaged."""
-    from deltalake.exceptions import DeltaError
-
-    try:
-        delta = delta_table(path)
-        actions = delta.get_add_actions(flatten=True)
-        files = tuple(_file(row) for row in _rows(actions))
-        return Inventory(table, int(delta.version()), files, dict(delta.metadata().configuration))
-    except (DeltaError, OSError, ValueError) as error:
-        raise unreadable(path, error) from error
+    opened, files = table_and_files(path)
+    wanted = [name for name in files.column_names if name in _WANTED]
+    configuration = dict(opened.metadata().configuration)
+    return Inventory(table, int(opened.version()), tuple(map(_file, files.select(wanted).to_pylist())), configuration)
 
 
 def bytes_on_disk(path: str) -> int:
     """Return the bytes of all files in the table's folder, versions and log included."""
     return sum(files_of(path).sizes())
-
-
-def log_on_disk(path: str) -> tuple[int, int]:
-    """Return the number and the bytes of the files of the table's log."""
-    sizes = [*files_of(path).sizes(LOG_FOLDER)]
-    return len(sizes), sum(sizes)
-
-
-def _rows(actions: Any) -> list[dict[str, Any]]:
-    import pyarrow as pa
-
-    table = pa.table(actions)
-    wanted = [name for name in table.column_names if name in _WANTED]
-    rows: list[dict[str, Any]] = table.select(wanted).to_pylist()
-    return rows
 
 
 _WANTED = frozenset(
@@ -134,22 +114,25 @@ def _file(row: Mapping[str, Any]) -> File:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """One table. `disk` and `log` are None if the table is in a store that only Spark knows."""
+    """One table: numbers of files and rows, and bytes of its rows (`live`), of its folder (`disk`) and its log.
+
+    `last_date`: bytes of the newest whole date. `uncompacted`: the number of files of a single write.
+    """
 
     table: str
     files: int
     rows: int
     live: int
-    disk: int | None
-    log_files: int | None
-    log: int | None
+    disk: int
+    log_files: int
+    log: int
     last_date: int
     uncompacted: int
 
     @property
-    def history(self) -> int | None:
+    def history(self) -> int:
         """Bytes of files that only earlier versions name."""
-        return None if self.disk is None or self.log is None else max(0, self.disk - self.live - self.log)
+        return max(0, self.disk - self.live - self.log)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,15 +163,15 @@ def measure(root: str) -> Lakeful:
 
 
 def _stored(lake: Lake, name: str, inventory: Inventory, day: date | None) -> Stored:
-    log = log_on_disk(lake.path(name))
+    log = [*files_of(lake.path(name)).sizes(LOG_FOLDER)]
     return Stored(
         table=name,
         files=len(inventory.files),
         rows=inventory.rows,
         live=inventory.size,
         disk=bytes_on_disk(lake.path(name)),
-        log_files=log[0] if log else None,
-        log=log[1] if log else None,
+        log_files=len(log),
+        log=sum(log),
         last_date=sum(file.size for file in inventory.files if file.date is not None and file.date == day),
         uncompacted=sum(file.write_id is not None for file in inventory.files),
     )
@@ -233,46 +216,28 @@ class DatesOnRecord:
         return self.in_use.union(*(self.rests_on.get(day, frozenset()) for day in kept))
 
 
-def read_record(spark: SparkSession, lake: Lake) -> DatesOnRecord:
-    """Read `cycles`, one row per cluster and date."""
-    from pyspark.sql import functions as F
-
-    chain = spark.read.format("delta").load(lake.path("cycles"))
-    before = F.to_date("predecessor_cycle_at")
-    rows = (
-        chain.groupBy("cluster", "cycle_date")
-        .agg(F.max("recorded_at").alias("recorded_at"), F.collect_set(before).alias("before"))
-        .select("cluster", "cycle_date", iso("recorded_at").alias("recorded_at"), "before")
-        .collect()
-    )
-    recorded = {(r["cluster"], r["cycle_date"]): datetime.fromisoformat(r["recorded_at"]) for r in rows}
-    rests_on = {
-        (r["cluster"], r["cycle_date"]): frozenset((r["cluster"], d) for d in r["before"] if d != r["cycle_date"])
-        for r in rows
-    }
-    return DatesOnRecord(recorded, rests_on, _in_use(chain))
-
-
-def _in_use(chain: DataFrame) -> frozenset[Day]:
-    """Return the days in use.
+def read_record(lake: Lake) -> DatesOnRecord:
+    """Read `cycles`.
 
     Live cycles take state from the newest attempt that is not a backfill, a backfill from its own kind as well.
     """
-    from pyspark.sql import functions as F
-
-    decided = chain.where((F.col("row_kind") == "planned") & F.col("status").isin(*DECIDED_STATUSES))
-    newest = (
-        decided.groupBy("cluster", (F.col("kind") == "backfill").alias("is_backfill"))
-        .agg(
-            F.max_by(
-                F.struct("cycle_date", F.to_date("predecessor_cycle_at").alias("before")),
-                F.struct("cycle_at", "attempt"),
-            ).alias("newest")
-        )
-        .select("cluster", "newest.cycle_date", "newest.before")
-        .collect()
-    )
-    return frozenset((r["cluster"], day) for r in newest for day in (r["cycle_date"], r["before"]) if day is not None)
+    record, recorded, in_use = Record(lake.root), dict[Day, datetime](), set[Day]()
+    rests_on: dict[Day, set[Day]] = {}
+    names = ("cycle_at", "attempt", "row_kind", "status", "kind", "recorded_at", "predecessor_cycle_at")
+    for cluster in record.clusters():
+        links = record.links(cluster, *names[3:])
+        newest: dict[bool, tuple[datetime, int, set[Day]]] = {}
+        columns = (links.column(name).to_pylist() for name in names)
+        for cycle_at, number, row_kind, status, kind, recorded_at, before in zip(*columns, strict=True):
+            day: Day = (cluster, cycle_at.date())
+            taken = set() if before is None else {(cluster, before.date())}
+            recorded[day] = max(recorded.get(day, recorded_at), recorded_at)
+            rests_on.setdefault(day, set()).update(taken - {day})
+            attempt, is_backfill = (cycle_at, number, {day, *taken}), kind == "backfill"
+            if row_kind == "planned" and status in DECIDED_STATUSES:
+                newest[is_backfill] = max(newest.get(is_backfill, attempt), attempt, key=lambda one: one[:2])
+        in_use |= {day for _, _, days in newest.values() for day in days}
+    return DatesOnRecord(recorded, {day: frozenset(days) for day, days in rests_on.items()}, frozenset(in_use))
 
 
 def unlisted_writes(spark: SparkSession, lake: Lake, table: str, days: Iterable[Day]) -> dict[Day, list[str]]:

@@ -12,19 +12,19 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from evenkeel.errors import LakeError
 from evenkeel.handover import DataFile
 from evenkeel.lake.delta_log import hashed
 from evenkeel.lake.manifest import DECIDED_STATUSES
+from evenkeel.lake.record import Record, read_table
 from evenkeel.lake.schema import sql_text
 from evenkeel.lake.store import Lake, append_values, surplus
 from evenkeel.lake.table_files import files_of
 from evenkeel.maintenance.inventory import Day, Inventory
 from evenkeel.maintenance.statements import at, delete, in_days, one_of
 from evenkeel.spark.code import code_version
-from evenkeel.spark.sql import iso
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class ChainCut:
+class ChainCut(NamedTuple):
     """New beginning of a cluster's chain: after the row `sequence`, the last that is dropped."""
 
     cluster: str
@@ -49,7 +48,7 @@ def truncate(spark: SparkSession, lake: Lake, cutoff: date, now: datetime) -> tu
 
     If the chain is broken at the place of the cut nothing is dropped: `evenkeel verify` has to name that first.
     """
-    cuts = find_cuts(spark, lake, cutoff)
+    cuts = _find_cuts(lake, cutoff)
     wishes = _drop_wishes(spark, lake, cuts, cutoff)
     if not cuts:
         return 0, wishes
@@ -58,85 +57,50 @@ def truncate(spark: SparkSession, lake: Lake, cutoff: date, now: datetime) -> tu
     return delete(spark, lake, "cycles", beginnings), wishes
 
 
-def find_cuts(spark: SparkSession, lake: Lake, cutoff: date) -> list[ChainCut]:
-    """Return per cluster the last row of the chain's beginning in which all is past the period.
+def _find_cuts(lake: Lake, cutoff: date) -> list[ChainCut]:
+    """Return per cluster the last row of the chain's beginning in which all is past the period."""
+    record = Record(lake.root)
+    chains = ((name, record.links(name, "kind", "status", "recorded_at")) for name in record.clusters())
+    return [cut for name, links in chains if (cut := _cut(name, links, cutoff)) is not None]
+
+
+def _cut(cluster: str, links: Any, cutoff: date) -> ChainCut | None:
+    """Return where a chain is cut; None if all of it stays. `links`: see `Record.links`.
 
     Both rows of an attempt stay together, and the needs of the next cycle stay: the head of the chain, and the newest
     attempts that decided.
     """
-    from pyspark.sql import functions as F
-
-    chain = spark.read.format("delta").load(lake.path("cycles"))
-    begins = {row["cluster"]: int(row["first"]) for row in _kept(_attempts(chain), cutoff).collect()}
-    while begins:  # an attempt whose `closed` row stays keeps its `planned` row
-        bound = F.lit(None)
-        for cluster, first in begins.items():
-            bound = F.when(F.col("cluster") == cluster, F.lit(first)).otherwise(bound)
-        rows = _attempts(chain).where(F.col("last") >= bound).groupBy("cluster").agg(F.min("first").alias("first"))
-        again = {row["cluster"]: int(row["first"]) for row in rows.collect()}
-        if again == begins:
-            break
-        begins = again
-    return [cut for cluster, first in sorted(begins.items()) if (cut := _cut(chain, cluster, first)) is not None]
-
-
-def _attempts(chain: DataFrame) -> DataFrame:
-    from pyspark.sql import functions as F
-
-    decided = (F.col("row_kind") == "planned") & F.col("status").isin(*DECIDED_STATUSES)
-    return chain.groupBy("cluster", "attempt_id").agg(
-        F.min("sequence").alias("first"),
-        F.max("sequence").alias("last"),
-        F.max(F.greatest("cycle_date", F.to_date("recorded_at"))).alias("youngest"),
-        F.max(F.struct("cycle_at", "attempt")).alias("cycle"),
-        F.max(F.when(decided, F.col("kind") == "backfill")).alias("is_backfill"),
-    )
-
-
-def _kept(attempts: DataFrame, cutoff: date) -> DataFrame:
-    """Return per cluster the first row of the attempts that have to stay."""
-    from pyspark.sql import Window
-    from pyspark.sql import functions as F
-
-    head = F.row_number().over(Window.partitionBy("cluster").orderBy(F.col("last").desc())) == 1
-    newest = F.row_number().over(Window.partitionBy("cluster", "is_backfill").orderBy(F.col("cycle").desc())) == 1
-    marked = attempts.withColumns({"is_head": head, "is_newest": newest & F.col("is_backfill").isNotNull()})
-    is_fresh = F.col("youngest") >= F.lit(cutoff.isoformat()).cast("date")
-    stays = is_fresh | F.col("is_head") | F.col("is_newest")
-    return marked.where(stays).groupBy("cluster").agg(F.min("first").alias("first"))
-
-
-def _cut(chain: DataFrame, cluster: str, first: int) -> ChainCut | None:
-    from pyspark.sql import functions as F
-
-    rows = chain.where((F.col("cluster") == cluster) & F.col("sequence").isin(first - 1, first))
-    by_sequence: dict[int, Any] = {
-        row["sequence"]: row
-        for row in rows.select(
-            "sequence", "manifest_digest", "previous_digest", iso("cycle_at").alias("cycle_at"),
-            iso("recorded_at").alias("recorded_at"),
-        ).collect()
-    }  # fmt: skip
-    if first - 1 not in by_sequence:
+    names = ("sequence", "attempt_id", "cycle_at", "recorded_at", "row_kind", "status", "kind", "attempt")
+    places: dict[int, int] = {}
+    spans: dict[str, tuple[int, int]] = {}
+    newest: dict[bool, tuple[datetime, int, str]] = {}
+    stays: set[str] = set()
+    columns = (links.column(name).to_pylist() for name in names)
+    rows = zip(*columns, strict=True)
+    for place, (sequence, attempt, cycle_at, recorded_at, row_kind, status, kind, number) in enumerate(rows):
+        places[sequence] = place
+        spans[attempt] = spans.get(attempt, (sequence, sequence))[0], sequence
+        if max(cycle_at, recorded_at).date() >= cutoff:
+            stays.add(attempt)
+        if row_kind == "planned" and status in DECIDED_STATUSES:
+            decided = cycle_at, number, attempt
+            newest[kind == "backfill"] = max(newest.get(kind == "backfill", decided), decided)
+    stays |= {attempt, *(decided[2] for decided in newest.values())}
+    first, before = min(spans[attempt][0] for attempt in stays), 0
+    while first != before:  # an attempt whose `closed` row stays keeps its `planned` row
+        first, before = min(begin for begin, end in spans.values() if end >= first), first
+    if first - 1 not in places:
         return None
-    last_dropped = by_sequence[first - 1]
-    if first not in by_sequence or by_sequence[first]["previous_digest"] != last_dropped["manifest_digest"]:
+    dropped, kept = (links.slice(places[sequence], 1).to_pylist()[0] for sequence in (first - 1, first))
+    if kept["previous_digest"] != dropped["manifest_digest"]:
         log.warning("%s: the chain does not hold at row %d; nothing of it is dropped. Run verify", cluster, first)
         return None
-    times = (datetime.fromisoformat(last_dropped[name]) for name in ("cycle_at", "recorded_at"))
-    return ChainCut(cluster, first - 1, last_dropped["manifest_digest"], *times)
+    return ChainCut(cluster, first - 1, dropped["manifest_digest"], dropped["cycle_at"], dropped["recorded_at"])
 
 
 def _write_anchors(spark: SparkSession, lake: Lake, cuts: list[ChainCut], now: datetime) -> None:
-    known = {
-        (row["cluster"], row["sequence"])
-        for row in spark.read.format("delta").load(lake.path("anchors")).select("cluster", "sequence").collect()
-    }
-    rows = [
-        (cut.cluster, cut.sequence, cut.manifest_digest, cut.cycle_at, cut.recorded_at, now, code_version())
-        for cut in cuts
-        if (cut.cluster, cut.sequence) not in known
-    ]
+    known = {(row["cluster"], row["sequence"]) for row in read_table(lake.root, "anchors")}
+    rows = [(*cut, now, code_version()) for cut in cuts if (cut.cluster, cut.sequence) not in known]
     if rows:
         append_values(spark, lake, "anchors", rows)
 
@@ -184,23 +148,16 @@ class Proving:
     left: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Days:
-    """Dates to check: past ones whose rows are all promised, from `first` on."""
+def prove(
+    spark: SparkSession, lake: Lake, inventory: Inventory, upkeep_id: str, days: tuple[date, date], most_rows: int
+) -> Proving:
+    """Check dates in doubt, the newest first, up to a number of rows; record those whose rows are right.
 
-    today: date
-    first: date | None = None
-
-    def holds(self, day: date) -> bool:
-        """Return True if the date is checked."""
-        return day < self.today and (self.first is None or day >= self.first)
-
-
-def prove(spark: SparkSession, lake: Lake, inventory: Inventory, upkeep_id: str, days: Days, most_rows: int) -> Proving:
-    """Check dates in doubt, the newest first, up to a number of rows; record those whose rows are right."""
+    `days`: the first date, whose rows are all promised, and the date before which the dates are.
+    """
     done, total = Proving(), 0
     chosen: list[Doubt] = []
-    for doubt in doubtful(spark, lake, inventory, days):
+    for doubt in _doubtful(spark, lake, inventory, days):
         if total and total + doubt.rows > most_rows:
             done.left += 1
             continue
@@ -211,11 +168,15 @@ def prove(spark: SparkSession, lake: Lake, inventory: Inventory, upkeep_id: str,
     return done
 
 
-def doubtful(spark: SparkSession, lake: Lake, inventory: Inventory, days: Days) -> Iterator[Doubt]:
+def _doubtful(spark: SparkSession, lake: Lake, inventory: Inventory, days: tuple[date, date]) -> Iterator[Doubt]:
     """Yield the dates of a table that are in doubt, the newest first."""
-    table = inventory.table.name
-    places = _places(inventory, days)
-    known, replaced = _on_record(spark, lake, table)
+    table, (first, end) = inventory.table.name, days
+    places = {
+        (cluster, day): {file.path: file.rows for file in files}
+        for (cluster, day), files in inventory.places().items()
+        if cluster is not None and day is not None and first <= day < end
+    }
+    known, replaced = _on_record(lake, table)
     strange = {day: rows for day, rows in places.items() if not rows.keys() <= known.get(day, {}).keys()}
     for day, files in _listed(spark, lake, table, strange).items():
         known.setdefault(day, {}).update(files)
@@ -228,25 +189,11 @@ def doubtful(spark: SparkSession, lake: Lake, inventory: Inventory, days: Days) 
             yield Doubt(table, inventory.version, day, number, tuple(vouched[path] for path in replaced_paths), after)
 
 
-def _places(inventory: Inventory, days: Days) -> dict[Day, dict[str, int]]:
-    """Return date of a cluster -> path of each file -> its rows."""
-    return {
-        (cluster, day): {file.path: file.rows for file in files}
-        for (cluster, day), files in inventory.places().items()
-        if cluster is not None and day is not None and days.holds(day)
-    }
-
-
-def _on_record(
-    spark: SparkSession, lake: Lake, table: str
-) -> tuple[dict[Day, dict[str, DataFile]], dict[Day, set[str]]]:
+def _on_record(lake: Lake, table: str) -> tuple[dict[Day, dict[str, DataFile]], dict[Day, set[str]]]:
     """Return the files that `proofs` names by date, and the paths of those whose rows are in other files since."""
-    from pyspark.sql import functions as F
-
-    rows = spark.read.format("delta").load(lake.path("proofs")).where(F.col("table_name") == table)
     known: dict[Day, dict[str, DataFile]] = {}
     replaced: dict[Day, set[str]] = {}
-    for row in rows.select("cluster", "cycle_date", "files_before", "files_after").collect():
+    for row in read_table(lake.root, "proofs", {"table_name": [table]}):
         day = row["cluster"], row["cycle_date"]
         known.setdefault(day, {}).update((file_row["path"], _file(file_row)) for file_row in row["files_after"])
         replaced.setdefault(day, set()).update(file_row["path"] for file_row in row["files_before"])

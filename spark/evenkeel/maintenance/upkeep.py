@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from evenkeel.errors import NoLake
 from evenkeel.lake import handover_files
 from evenkeel.lake.delta_log import kept_days, table_exists, version_days, version_properties
+from evenkeel.lake.record import read_table
 from evenkeel.lake.schema import sql_text
 from evenkeel.lake.schemas import OF_RECORD, TABLES
 from evenkeel.lake.store import Lake, append_values
@@ -45,11 +46,10 @@ from evenkeel.maintenance.inventory import (
     read_record,
     take_inventory,
 )
-from evenkeel.maintenance.proofs import Days, prove, truncate
+from evenkeel.maintenance.proofs import prove, truncate
 from evenkeel.maintenance.statements import change, speaking
 from evenkeel.model.amounts import plural, size
 from evenkeel.spark.code import code_version
-from evenkeel.spark.sql import iso
 from evenkeel.times import borne_out, utc_seconds
 from evenkeel.transparency.publishing import log_commits
 
@@ -127,7 +127,7 @@ def keep(
         raise NoLake(f"there is no lake at {lake.root}: its `cycles` table is missing. Name the folder of the tables")
     demand_no_links(lake.root)
     lake.ensure_tables(spark, OF_RECORD)
-    last, record = _last(spark, lake), read_record(spark, lake)
+    last, record = _last(lake), read_record(lake)
     periods = settled(last.promised, request.given, shorten=request.shorten, promised=request.promised)
     if (doubt := why_not_believed(record.recorded.values(), now)) is not None:
         progress(doubt)
@@ -267,7 +267,7 @@ class _Run:
             if "cycle_date" not in TABLES[name].partition or name in OUTBOX:
                 continue
             kind = whole_kind(TABLES[name])
-            days = Days(self.now.date(), self.periods.cutoff(kind, self.now) if kind else None)
+            days = self.periods.cutoff(kind, self.now) if kind else date.min, self.now.date()
             done = prove(self.spark, self.lake, self._inventory(name), self.upkeep_id, days, self.request.most_rows)
             if done.proven:
                 rows, dates = plural(done.rows, "row"), plural(done.proven, "date")
@@ -319,17 +319,16 @@ def _dates(first: date | None, last: date | None) -> str:
     return f", {first}" if first == last else f", {first} to {last}"
 
 
-def _last(spark: SparkSession, lake: Lake) -> _Last:
+def _last(lake: Lake) -> _Last:
     """Return the promise of the newest upkeep, completed or not, and when the last completed one began."""
-    rows = spark.read.format("delta").load(lake.path(UPKEEPS))
-    upkeeps = rows.select("upkeep_id", "state", iso("begun_at").alias("begun_at"), "periods").collect()
+    upkeeps = read_table(lake.root, UPKEEPS)
     last = _Last(max((_place(row)[0] for row in upkeeps), default=0), newest_promise(upkeeps))
     done = [row for row in upkeeps if row["state"] == DONE]
     if not done:
         return last
     ended = max(done, key=_place)
     known = {name: days for name, days in ended["periods"].items() if name in Periods.__slots__}
-    return replace(last, done_at=datetime.fromisoformat(ended["begun_at"]), done_with=Periods(**known))
+    return replace(last, done_at=ended["begun_at"], done_with=Periods(**known))
 
 
 def newest_promise(rows: Iterable[Any]) -> dict[str, int] | None:
@@ -370,7 +369,7 @@ def upkeep_as_json(done: UpkeepResult) -> Iterator[dict[str, Any]]:
 def storage_as_text(stored: Lakeful) -> Iterator[str]:
     """Yield a table, largest first, then the size of a cycle and the causes of growth."""
     head = ("table", "rows", "files", "size", "earlier versions", "log", "per cycle")
-    tables = sorted(stored.tables, key=lambda table: (-(table.disk or table.live), table.table))
+    tables = sorted(stored.tables, key=lambda table: (-table.disk, table.table))
     rows = [
         (
             table.table, f"{table.rows:,}", f"{table.files:,}", size(table.live), size(table.history), size(table.log),
@@ -380,7 +379,7 @@ def storage_as_text(stored: Lakeful) -> Iterator[str]:
     ]  # fmt: skip
     yield from _columns(head, rows)
     yield ""
-    whole = sum(table.disk if table.disk is not None else table.live for table in tables)
+    whole = sum(table.disk for table in tables)
     files = sum(table.files for table in tables)
     yield f"{size(whole)} in {plural(files, 'file')}, for {plural(stored.cycles, 'cycle')}"
     if stored.cycles_of_last_date:
@@ -397,9 +396,9 @@ def storage_as_json(stored: Lakeful) -> Iterator[dict[str, Any]]:
 
 def _growth(tables: Sequence[Stored]) -> Iterator[str]:
     """Yield the largest shares, and what can be done about them."""
-    whole = sum(table.disk if table.disk is not None else table.live for table in tables) or 1
-    rows, history = max(tables, key=lambda table: table.live), sum(table.history or 0 for table in tables)
-    log, small = sum(table.log or 0 for table in tables), sum(table.uncompacted for table in tables)
+    whole = sum(table.disk for table in tables) or 1
+    rows, history = max(tables, key=lambda table: table.live), sum(table.history for table in tables)
+    log, small = sum(table.log for table in tables), sum(table.uncompacted for table in tables)
     yield f"most of all grows {rows.table}: {100 * rows.live / whole:.0f} % of the bytes are its rows"
     if history:
         yield f"files of earlier versions: {100 * history / whole:.0f} %; they go when --version-days is over"

@@ -228,7 +228,7 @@ class OutcomeRecorder:
             reasons = self._gate(clusters)
             self.without_splits = reasons.without_splits
             self._halts = {cluster: Halt(why) for cluster, why in reasons.withheld.items()}
-            for cluster, lease in leases(self._spark, self._lake, clusters).items():
+            for cluster, lease in leases(self._lake, clusters).items():
                 if lease.holder != self._holder:
                     self._halts[cluster] = Halt(f"another publisher has taken over {cluster}", is_lost=True)
             self._read_at = versions
@@ -552,7 +552,6 @@ def _report(cluster: str, taken: Reports, records: OutcomeRecorder, report: Repo
 
 
 def announce_controls(
-    spark: SparkSession,
     lake: Lake,
     cycles: Sequence[ClusterCycle],
     sign: Callable[[ClusterCycle], Signature],
@@ -566,7 +565,7 @@ def announce_controls(
     if not by_queue:
         return
     due: list[tuple[SqsSink, Mapping[str, Any]]] = []
-    for cluster, row in last_words(spark, lake, sorted(by_queue)).items():
+    for cluster, row in last_words(lake, sorted(by_queue)).items():
         if row["kind"] != PAUSE and now - row["at"] > _SENT_FOR:
             continue
         try:

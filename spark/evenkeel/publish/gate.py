@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from evenkeel.handover import RECORDING, ClusterCycle, Handover, Write
 from evenkeel.lake.controls import APPROVED, WITHOUT_SPLITS, answers, paused
-from evenkeel.lake.outbox import OPEN, SENT, is_steered, on_record, recent_acts
+from evenkeel.lake.outbox import OPEN, SENT, is_steered, on_record
 from evenkeel.lake.schemas.acted import SPLIT
 from evenkeel.lake.store import Lake
+from evenkeel.lake.task_reads import recent_acts
 from evenkeel.lake.wishes import read_taken
 from evenkeel.publish.dispatch import ClusterCommands, Gate, GateReasons, OutcomeRecorder, Sending, send_all
 from evenkeel.publish.guards.situation import is_part_of
@@ -179,13 +180,13 @@ def gate_facts(
     clusters = sorted(plans)
     cycles = [cycle for cycle in handover.open_cycles() if cycle.cluster in plans]
     own = {cycle.cluster: cycle.at for cycle in cycles}
-    pauses = paused(spark, lake, clusters)
+    pauses = paused(lake, clusters)
     observed = {cycle.cluster for cycle in handover.open_cycles() if cycle.source != RECORDING}
     newest = _newest(spark, lake, own, observed)
     rivals = _rivals(spark, lake, cycles, observed)
     moments = {*own.values(), *(at for ats in rivals.values() for at in ats)}
-    acts = recent_acts(spark, lake, clusters, since=min(moments), until=max(moments))
-    replies = answers(spark, lake, sorted(plans.values()))
+    acts = recent_acts(lake, clusters, since=min(moments), until=max(moments))
+    replies = answers(lake, sorted(plans.values()))
     sent = [act for act in acts if act["mode"] != DRY_RUN and (act["outcome"] is None or act["outcome"] in SENT)]
     facts = {}
     for cycle in cycles:

@@ -28,20 +28,20 @@ from typing import TYPE_CHECKING, Any
 from evenkeel.cycle.runner import RoundInputs, decide_rounds
 from evenkeel.errors import BadInput
 from evenkeel.handover import Commit, CycleKey, Handover, Write, commits_of
-from evenkeel.lake.local_manifests import manifests_at
 from evenkeel.lake.manifest import append_manifests
-from evenkeel.lake.outbox import recent_acts
+from evenkeel.lake.record import Record
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.schemas.acted import SPLIT
 from evenkeel.lake.store import Lake
 from evenkeel.lake.table_log import is_committed
+from evenkeel.lake.task_reads import manifests_within, recent_acts
 from evenkeel.model.amounts import amount
 from evenkeel.model.past_commands import HARMED
 from evenkeel.publish import plan as plan_round
 from evenkeel.publish.dispatch import GateReasons, OutcomeRecorder, Sending, announce_controls
 from evenkeel.publish.gate import DRY_RUN, SendingResult, gate_facts, gate_reasons, is_approved, longest_age, put_out
 from evenkeel.publish.manifests import INPUTS, AttemptsSoFar, Plans, closed_row, manifest_rows
-from evenkeel.spark.sql import in_spans, with_moments
+from evenkeel.spark.sql import with_moments
 from evenkeel.steering.admin_request import ACTING
 from evenkeel.steering.outcome import rehearsed
 from evenkeel.transparency.publishing import log_commits
@@ -65,9 +65,9 @@ def run(spark: SparkSession, handover: Handover, sending: Sending | None = None)
         )
     lake = Lake(handover.lake)
     if handover.run.mode != DRY_RUN and handover.run.kind != "backfill" and sending is not None:
-        announce_controls(spark, lake, handover.cycles, sending.signature, _now())
+        announce_controls(lake, handover.cycles, sending.signature, _now())
     plans, commands, handover = _plan(spark, lake, handover)
-    known = _attempts_so_far(spark, lake, handover)
+    known = _attempts_so_far(lake, handover)
     rows = manifest_rows(handover, plans, known, _now())
     handover = handover.with_cycles(
         replace(cycle, attempt_id=rows[cycle.key]["attempt_id"]) for cycle in handover.cycles
@@ -134,7 +134,7 @@ def _publish_one_each(
     sent, awaiting = _act(spark, lake, handover, commands, acting, begun, sending)
     closing = {cluster: row for cluster, row in acting.items() if cluster not in awaiting.keys() | sent.unfinished}
     if closing and handover.run.mode != DRY_RUN:  # sending takes long enough for a rival to have closed it
-        known = _attempts_so_far(spark, lake, handover)
+        known = _attempts_so_far(lake, handover)
     closed = [_closed(row, sent) for row in closing.values() if not known.has(row, "closed")]
     append_manifests(spark, lake, closed)
     for cluster, row in sorted(rows.items()):
@@ -215,23 +215,21 @@ def _made(handover: Handover, lake: Lake) -> list[Commit]:
     return [*handover.commits, *commits_of(handover.writes), *lake.committed]
 
 
-def _attempts_so_far(spark: SparkSession, lake: Lake, handover: Handover) -> AttemptsSoFar:
+def _attempts_so_far(lake: Lake, handover: Handover) -> AttemptsSoFar:
     """Return the recorded attempts at these same cycles."""
-    moments: dict[str, list[str]] = {}
+    moments: dict[str, list[datetime]] = {}
     for cycle in handover.cycles:
-        moments.setdefault(cycle.cluster, []).append(cycle.cycle_at)
+        moments.setdefault(cycle.cluster, []).append(cycle.at)
     columns = (
         *("cluster", "cycle_at", "sequence", "attempt_id", "row_kind", "kind", "status", "reason", "mode"),
         *("plan_id", "writes", "files", *INPUTS),
     )
-    each = {cycle.cluster: cycle.at for cycle in handover.cycles}
-    rows = None if handover.is_window() else manifests_at(lake, each, columns)
-    if rows is None:
-        chain = spark.read.format("delta").load(lake.path("cycles"))
-        chain = chain.where(
-            in_spans((cluster, min(cycle_moments), max(cycle_moments)) for cluster, cycle_moments in moments.items())
-        )
-        rows = with_moments(chain.select(*columns), ("cycle_at",))
+    record = Record(lake.root)
+    rows = [
+        row
+        for cluster, times in moments.items()
+        for row in manifests_within(record, cluster, min(times), max(times), columns)
+    ]
     is_there = cache(lambda table, version, commit: is_committed(lake.path(table), version, commit))
     return AttemptsSoFar(
         sorted(rows, key=lambda row: (row["cluster"], row["sequence"])),
@@ -310,7 +308,7 @@ def rehearse(
     every = with_moments(commands.where(F.col("cluster").isin(clusters)), ("cycle_at", "expires_at"))
     rows = [row for row in every if (row["cluster"], row["cycle_at"]) in wanted]
     rows.sort(key=lambda row: (row["cluster"], row["cycle_at"], row["step"]))
-    acts = recent_acts(spark, lake, clusters, since=min(moments), until=max(moments))
+    acts = recent_acts(lake, clusters, since=min(moments), until=max(moments))
     known = {act["command_id"]: act["outcome"] for act in acts if act["outcome"] != HARMED}
     records = OutcomeRecorder(spark, lake, handover, None)
     records.know(rows)

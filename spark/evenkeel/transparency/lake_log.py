@@ -4,7 +4,8 @@ A commit is not logged just because it is in a table. A commit that no writer ha
 requests it (`adopt`), with the operator's name. No leaf is removed. A commit number that is logged with another digest
 is a problem, which is reported.
 
-A small file beside the tiles names the commits that have leaves, the newest leaf of keys, and the tree that it is of;
+Commits are read from the Delta logs of the tables, with their data files hashed as stored. A small file beside the
+tiles names the commits that have leaves, the newest leaf of keys, and the tree that it is of;
 later leaves are read. If it is missing, or is of another tree, all leaves are read once.
 """
 
@@ -12,28 +13,84 @@ from __future__ import annotations
 
 import json
 import time
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
-from evenkeel.errors import BadInput, BadNote, DamagedLog, LogError
+from evenkeel.errors import BadInput, BadNote, DamagedLog, LakeError, LogError
 from evenkeel.handover import Commit
 from evenkeel.json_text import NotJson, parse_json
+from evenkeel.lake.delta_log import hashed
+from evenkeel.lake.schemas import OF_RECORD
 from evenkeel.lake.store import Lake
 from evenkeel.lake.table_files import FolderFiles, files_of
+from evenkeel.lake.table_log import LoggedCommit, listing, logged_commit, table_and_files
 from evenkeel.times import utc_milliseconds
 from evenkeel.transparency import LOG_FOLDER
 from evenkeel.transparency.keys import SignerKey, VerifierKey, base64_text
-from evenkeel.transparency.lake_commits import commits_there, numbers_by_table
 from evenkeel.transparency.leaves import BEFORE_THE_LOG, BegunLeaf, CommitLeaf, KeysLeaf, parse_leaf
 from evenkeel.transparency.log import CHECKPOINT, TransparencyLog
 from evenkeel.transparency.notes import SignedCheckpoint
 from evenkeel.transparency.rotations import FollowedKeys, KeysOnRecord, demand_handover, follow
-from evenkeel.transparency.storage import FolderStorage, LogStorage
+from evenkeel.transparency.storage import BucketStorage, FolderStorage, LogStorage
 from evenkeel.transparency.tiles import Tree
+
+_EPOCH = datetime.fromtimestamp(0, UTC)
+
+
+def commit_at(lake: str, table: str, number: int) -> LoggedCommit | None:
+    """Return a commit of a table; None if it is gone. Raises LakeError if it cannot be read."""
+    path = Lake(lake).path(table)
+    try:
+        return logged_commit(files_of(path), number)
+    except OSError as error:
+        raise LakeError(f"commit {number} of {path} cannot be read: {error}") from error
+
+
+def commits_there(lake: str, table: str, numbers: Iterable[int]) -> Iterator[Commit]:
+    """Yield commits of a table as stored; data files that are gone are left out of their lists.
+
+    Raises LakeError if a commit is gone.
+    """
+    path = Lake(lake).path(table)
+    place = files_of(path)
+    for number in numbers:
+        commit = commit_at(lake, table, number)
+        if commit is None:
+            raise LakeError(f"commit {number} of {path} was removed meanwhile: run this again")
+        files = tuple(hashed(path, name) for name in commit.paths if place.exists(name))
+        yield Commit(table, number, commit.digest, files)
+
+
+def numbers_by_table(lake: str) -> dict[str, list[int]]:
+    """Return the versions in the Delta log of each existing table of the record."""
+    versions = {name: [*listing(files_of(Lake(lake).path(name))).commits] for name in OF_RECORD}
+    return {name: numbers for name, numbers in versions.items() if numbers}
+
+
+def adding_commit(lake: str, table: str, path: str) -> int | None:
+    """Return the version that added a data file of the newest version; None if its commit is gone."""
+    _, files = table_and_files(Lake(lake).path(table))
+    changed = dict(zip(map(unquote, files["path"].to_pylist()), files["modification_time"].to_pylist(), strict=True))
+    modified = datetime.fromtimestamp(int(changed.get(path, 0)) / 1000, UTC)
+    numbers = listing(files_of(Lake(lake).path(table))).commits
+
+    def made_at(number: int) -> datetime:
+        commit = commit_at(lake, table, number)
+        return _EPOCH if commit is None else commit.at or _EPOCH
+
+    # Commits have their times in ascending order, except for differing clocks: so all are checked, the likely first.
+    near = bisect_left(numbers, modified, key=made_at)
+    for place in sorted(range(len(numbers)), key=lambda place: abs(place - near)):
+        commit = commit_at(lake, table, numbers[place])
+        if commit is not None and path in commit.paths:
+            return numbers[place]
+    return None
+
 
 STATE = "commits"
 """The file's name; one of Evenkeel's, outside tlog-tiles."""
@@ -155,15 +212,10 @@ class Growth:
 
 
 def storage_of(lake: str) -> LogStorage:
-    """Return the place of a lake's log; raises LogError for an object store that does not speak S3."""
+    """Return the place of a lake's log; raises LakeError for an object store that does not speak S3."""
     files = files_of(Lake(lake).root)
-    if isinstance(files, FolderFiles):
-        return FolderStorage(Path(files.full(LOG_FOLDER)))
-    if files is None:
-        raise LogError(f"{lake}: a transparency log is kept of lakes in folders, and in stores that speak S3")
-    from evenkeel.transparency.storage import BucketStorage
-
-    return BucketStorage(files.full(LOG_FOLDER))
+    place = files.full(LOG_FOLDER)
+    return FolderStorage(Path(place)) if isinstance(files, FolderFiles) else BucketStorage(place)
 
 
 def has_log(storage: LogStorage) -> bool:
@@ -261,7 +313,8 @@ def append_commits(
         yield from new.of_all() if tree.size == 0 else new.of_commits(tree, commits)
         if adopt_by and tree.size:
             yield from new.of_others(adopt_by)
-        yield from keys.entries()
+        if keys.rotation is not None:
+            yield keys.rotation.text
 
     appended = log.append_made(entries)
     newest = appended.checkpoint.checkpoint
@@ -274,9 +327,8 @@ def append_commits(
     return Growth(leaves, new.count if leaves else 0, appended.checkpoint, problems, keys.rotation)
 
 
-def unlogged_commits(lake: str, state: LogState) -> dict[str, list[int]]:
-    """Return the versions in the Delta log of each table without a leaf; tables without any are left out."""
-    versions = numbers_by_table(lake)
+def unlogged_commits(versions: Mapping[str, Sequence[int]], state: LogState) -> dict[str, list[int]]:
+    """Return the versions of each table without a leaf, of `numbers_by_table`; tables without any are left out."""
     unlogged = {
         table: [number for number in numbers if not state.has(table, number)] for table, numbers in versions.items()
     }
@@ -330,7 +382,7 @@ class _NewLeaves:
 
     def of_others(self, by: str) -> Iterator[bytes]:
         """Yield leaves of all other commits in the tables that have none."""
-        missing = unlogged_commits(self._lake, self.state)
+        missing = unlogged_commits(numbers_by_table(self._lake), self.state)
         of = self.count + sum(map(len, missing.values()))
         for table, numbers in missing.items():
             yield from self._leaves(table, numbers, by, of)

@@ -8,8 +8,15 @@ from dataclasses import dataclass
 from evenkeel.errors import BadInput, BadNote, LakeError, LogError
 from evenkeel.model.amounts import plural
 from evenkeel.transparency.keys import SignerKey, VerifierKey
-from evenkeel.transparency.lake_commits import numbers_by_table
-from evenkeel.transparency.lake_log import LogState, has_log, keys_beside, open_log, read_state, storage_of
+from evenkeel.transparency.lake_log import (
+    has_log,
+    keys_beside,
+    numbers_by_table,
+    open_log,
+    read_state,
+    storage_of,
+    unlogged_commits,
+)
 from evenkeel.transparency.notes import SignedCheckpoint
 from evenkeel.transparency.rotations import rotations_in
 from evenkeel.transparency.witnesses import WitnessState, witness_states, witnesses_from_environment
@@ -69,26 +76,17 @@ def read_overview(lake: str, signers: Sequence[SignerKey] = ()) -> LogOverview:
     states = witness_states(storage)
     for witness in witnesses_from_environment():
         states.setdefault(witness.name, WitnessState(witness.name))
-    unlogged, lost = _beside(lake, read_state(storage, tree))
+    state, versions = read_state(storage, tree), numbers_by_table(lake)
+    unlogged = unlogged_commits(versions, state)
+    lost = {table: logged.last - max(versions.get(table, [-1])) for table, logged in sorted(state.commits.items())}
     return LogOverview(
         newest,
         tuple(opened.log_keys),
         frozenset(keys_beside(storage)),
         tuple(rotations_in(storage, tree)),
-        unlogged,
-        lost,
+        {table: len(numbers) for table, numbers in unlogged.items()},
+        {table: count for table, count in lost.items() if count > 0},
         tuple(state for _, state in sorted(states.items())),
-    )
-
-
-def _beside(lake: str, state: LogState) -> tuple[dict[str, int], dict[str, int]]:
-    """Return by table the number of commits without a leaf, and of leaves of commits after the newest one."""
-    versions = numbers_by_table(lake)
-    unlogged = {table: sum(not state.has(table, number) for number in numbers) for table, numbers in versions.items()}
-    lost = {table: logged.last - max(versions.get(table, [-1])) for table, logged in state.commits.items()}
-    return (
-        {table: count for table, count in unlogged.items() if count},
-        {table: count for table, count in sorted(lost.items()) if count > 0},
     )
 
 

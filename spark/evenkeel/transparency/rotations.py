@@ -144,18 +144,17 @@ def newest_checkpoint(storage: LogStorage, opened: TransparencyLog, followed: Fo
     return newest
 
 
-def keep_rotation(storage: LogStorage, index: int, note: Note, last: Note | None = None) -> bool:
-    """Keep a checkpoint that covers the leaf of keys at an index; return False if one of that leaf is kept.
+def keep_rotation(storage: LogStorage, index: int, note: Note, last: Note | None = None) -> None:
+    """Keep a checkpoint that covers the leaf of keys at an index, unless one of that leaf is kept.
 
     For the holder of the log's lock. Raises LogError if the file is full.
     """
     lines = [*rotation_lines(storage)]
     if any(line.index == index for line in lines):
-        return False
+        return
     demand_room(len(lines))
     body = {"leaf": index, "checkpoint": note.data.decode()} | ({"last": last.data.decode()} if last else {})
     storage.put(ROTATIONS, (storage.get(ROTATIONS) or b"") + json.dumps(body).encode() + b"\n")
-    return True
 
 
 def demand_room(lines: int) -> None:
@@ -294,11 +293,6 @@ class KeysOnRecord:
             demand_room(sum(1 for _ in rotation_lines(self._storage)))
             self.rotation = KeysLeaf(self._own, before, is_lost)
             self._last = note if is_lost else None
-
-    def entries(self) -> Iterator[bytes]:
-        """Yield the leaf of the keys if they have changed."""
-        if self.rotation is not None:
-            yield self.rotation.text
 
     def keep(self, index: int, note: Note) -> None:
         """Keep the checkpoint that the old keys have signed over the leaf."""

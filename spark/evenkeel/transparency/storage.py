@@ -1,4 +1,4 @@
-"""Storage of the files of a log: its interface, and a folder and a bucket that implement it.
+"""Storage of the files of one log, in a folder or in a bucket. Names are relative, with `/`, as in C2SP tlog-tiles.
 
 A log is safe if a written file exists whole or not at all, also after a power cut, and if one process at a time
 appends. The tree itself demands no more: checkpoints are written last, files without one are overwritten.
@@ -16,11 +16,11 @@ import shutil
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from functools import lru_cache
+from contextlib import contextmanager
+from functools import cached_property, lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 from evenkeel.errors import DamagedLog, LogBusy, LogError
 from evenkeel.folders import make_folder, sync
@@ -28,35 +28,12 @@ from evenkeel.locks import acquired
 from evenkeel.object_store import SCHEME, StoreAccess, access, canonical
 from evenkeel.times import elapsed
 
-if TYPE_CHECKING:
-    pass
-
-
 MOST_FILE_BYTES = 256 * (2 + 65_535)
 """Largest file of a log: a full bundle of the longest entries."""
 
 _PARTS = ".parts"
 _LOCK = ".lock"
 _TRIES = 20
-
-
-class LogStorage(Protocol):
-    """A place for the files of one log. Names are relative, with `/`, as in C2SP tlog-tiles."""
-
-    def get(self, name: str) -> bytes | None:
-        """Return the content of a file; None if it does not exist."""
-
-    def put(self, name: str, data: bytes) -> None:
-        """Make or replace a file durably; readers find the old or the new content. Raises LogError on failure."""
-
-    def names(self, folder: str, most: int) -> list[str]:
-        """Return the names in a folder, sorted; none if it does not exist. Raises DamagedLog for more than `most`."""
-
-    def remove(self, folder: str) -> None:
-        """Remove a folder with all that is in it; do nothing if it does not exist."""
-
-    def appending(self) -> AbstractContextManager[None]:
-        """Exclude all other appenders for a `with` block; raises LogBusy if another does not end."""
 
 
 class FolderStorage:
@@ -180,16 +157,13 @@ class BucketStorage:
         self._wait_seconds = wait_seconds
         self._lasts_seconds = lasts_seconds
         self._clock = clock
-        self._own: Any = None
         self._seen: dict[str, Any] = {}  # name -> the tag of the object as read; None if it did not exist
         self._held_until: float | None = None
         self._lease = ""
 
-    @property
+    @cached_property
     def _client(self) -> Any:
-        if self._own is None:
-            self._own = _client_of(access())
-        return self._own
+        return _client_of(access())
 
     def get(self, name: str) -> bytes | None:
         """Return the content of a file; None if it does not exist.
@@ -326,6 +300,9 @@ class BucketStorage:
                 fault, advice = of_s3(error)
                 raise LogError(f"{self._full(name)} cannot be {done}: {fault}. {advice}") from None
             refused.append(code_of(error))
+
+
+LogStorage = FolderStorage | BucketStorage
 
 
 def _until(lease: bytes) -> float:

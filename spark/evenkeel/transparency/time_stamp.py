@@ -39,14 +39,6 @@ _WHY = 300  # shown characters of another library's message
 
 
 @dataclass(frozen=True, slots=True)
-class TimeStampQuery:
-    """A request for a text (DER), and the number that the answer must repeat."""
-
-    data: bytes
-    nonce: int
-
-
-@dataclass(frozen=True, slots=True)
 class TimeStamp:
     """A parsed answer; its signature is not verified.
 
@@ -61,11 +53,11 @@ class TimeStamp:
     response: Any
 
 
-def query_for(text: bytes) -> TimeStampQuery:
-    """Return the request for the SHA-256 of a text, with a random number; it requests the certificate as well."""
+def query_for(text: bytes) -> Any:
+    """Return the library's request for the SHA-256 of a text, with a random `nonce`; it also requests the
+    certificate."""
     library = rfc3161_library()
-    request = library.TimestampRequestBuilder().data(text).hash_algorithm(library.HashAlgorithm.SHA256).build()
-    return TimeStampQuery(request.as_bytes(), request.nonce)
+    return library.TimestampRequestBuilder().data(text).hash_algorithm(library.HashAlgorithm.SHA256).build()
 
 
 def read_stamp(data: bytes) -> TimeStamp:
@@ -111,7 +103,7 @@ def request_stamp(url: str, text: bytes, authorities: Sequence[Certificate], *, 
     status, answer = exchange(
         url,
         "POST",
-        body=query.data,
+        body=query.as_bytes(),
         who="the time stamp authority",
         most_bytes=MOST_RESPONSE_BYTES,
         timeout_seconds=timeout_seconds,

@@ -26,14 +26,13 @@ from evenkeel.secret import content_of
 from evenkeel.settings.operation import ENVIRONMENT
 from evenkeel.times import utc_seconds
 from evenkeel.transparency import WITNESSES
+from evenkeel.transparency.kept_checkpoints import BucketPlace, WitnessBucket, WitnessFile
 from evenkeel.transparency.keys import COSIGNATURE, IN_FILE, NoteSignature, VerifierKey, shown
 from evenkeel.transparency.log import TransparencyLog
 from evenkeel.transparency.notes import SignedCheckpoint
 from evenkeel.transparency.storage import LogStorage
 from evenkeel.transparency.time_stamp import DEFAULT_EVERY, StampAuthority, rfc3161_library, stamp
-from evenkeel.transparency.witness_bucket import BucketPlace, WitnessBucket
 from evenkeel.transparency.witness_client import WitnessAddress, submit
-from evenkeel.transparency.witness_file import WitnessFile
 
 STAMP = "rfc3161"
 """First word of the line of a time stamp authority."""

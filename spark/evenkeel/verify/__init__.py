@@ -13,13 +13,6 @@ from evenkeel.lake.record import Record, clusters_of, read_table_if_any
 from evenkeel.lake.record.known_files import FIRST_MOMENT, LAST_MOMENT
 from evenkeel.lake.store import Lake
 from evenkeel.verify.chain import (
-    CHAIN,
-    CODE,
-    CONTENT,
-    DATA,
-    DEFINITION,
-    LOG,
-    UNKNOWN,
     Fault,
     Link,
     Span,
@@ -43,22 +36,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-__all__ = [
-    "BUNDLES",
-    "CHAIN",
-    "CODE",
-    "CONTENT",
-    "DATA",
-    "DEFINITION",
-    "LOG",
-    "TOPICS",
-    "UNKNOWN",
-    "Fault",
-    "LogReport",
-    "LogSources",
-    "VerifyReport",
-    "verify",
-]
+__all__ = ["BUNDLES", "TOPICS", "LogReport", "LogSources", "VerifyReport", "verify"]
 
 _LINKS_AT_ONCE = 20_000
 _LONG = 100_000
@@ -163,10 +141,7 @@ def verify(
                 depth=depth,
                 progress=progress,
             )
-    faults += [
-        Fault("", None, CHAIN if fault.table == "cycles" else CONTENT, fault.table, fault.place, fault.words)
-        for fault in (*upkeep_faults, *check_tables(lake, known, upkeeps))
-    ]
+    faults += [*upkeep_faults, *check_tables(lake, known, upkeeps)]
     logged.check_commits(is_whole=cluster is None and since is None and until is None)
     return VerifyReport(
         manifests={name: links.num_rows for name, links in chains.items()},

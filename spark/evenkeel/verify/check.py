@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -79,7 +79,7 @@ def verify_attempts(
     done = 0
     for stretch in stretches:
         judge = _Judge(session, lake, Files(lake, stretch.near), kept or Kept(), depth, verified)
-        for chunk in chunks(stretch.attempts):
+        for chunk in chunked(stretch.attempts, _rows_written, _ROWS_AT_ONCE, _CYCLES_AT_ONCE):
             judge.check(chunk)
             done += len(chunk)
             progress(done, attempts)
@@ -87,9 +87,8 @@ def verify_attempts(
     return verified
 
 
-def chunks(attempts: Iterable[Attempt]) -> Iterator[list[Attempt]]:
-    """Yield attempts in order, in chunks with a bounded number of rows."""
-    yield from chunked(attempts, lambda attempt: sum(w.rows for w in attempt.writes), _ROWS_AT_ONCE, _CYCLES_AT_ONCE)
+def _rows_written(attempt: Attempt) -> int:
+    return sum(write.rows for write in attempt.writes)
 
 
 @dataclass(frozen=True)

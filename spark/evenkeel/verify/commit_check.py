@@ -8,16 +8,14 @@ then these files, then the log.
 
 from __future__ import annotations
 
-import hashlib
-from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any, NamedTuple
+from struct import Struct
+from typing import NamedTuple
 
 from evenkeel.errors import BadNote, LakeError, LogError
 from evenkeel.handover import DataFile, Write
@@ -26,16 +24,11 @@ from evenkeel.lake.pending_commits import OUTSIDE_MANIFESTS, pending
 from evenkeel.lake.record import read_table_if_any
 from evenkeel.lake.schemas import OF_RECORD
 from evenkeel.lake.store import Lake
+from evenkeel.lake.table_files import files_of
+from evenkeel.lake.table_log import in_order, listing
 from evenkeel.model.amounts import plural
 from evenkeel.transparency import LOG_FOLDER
-from evenkeel.transparency.lake_commits import (
-    actions_of,
-    commit_data,
-    commit_numbers,
-    committed_at,
-    paths_of,
-    table_place,
-)
+from evenkeel.transparency.lake_log import commit_at, commits_there
 from evenkeel.transparency.leaves import CommitLeaf, files_digest
 from evenkeel.verify.chain import LOG, Fault
 
@@ -45,63 +38,56 @@ _AHEAD = timedelta(minutes=10)
 _RETENTION_SLACK = timedelta(days=1)
 _NAMED = 20
 """The most faults of a table that are named one by one."""
-_DIGEST = 32
-_AT_ONCE, _IN_MEMORY = 16, 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class CommitOfLeaf:
+    """Content of the leaf of a commit.
+
+    `index`: of the leaf. `files`: the number of data files that the commit added. `logged_at`: seconds since 1970.
+    `was_found`: no writer handed the commit on, so the leaf has the files that existed when it was logged. `digest`:
+    SHA-256 (hex) of the commit's JSON. `files_digest`: SHA-256 (hex) of its list of files.
+    """
+
+    index: int
+    files: int
+    logged_at: float
+    was_found: bool
+    digest: str
+    files_digest: str
+
+    @property
+    def words(self) -> str:
+        """The leaf in words."""
+        return f"leaf {self.index} of the log"
 
 
 class LoggedCommits:
-    """The leaves of a table's commits, by number: 89 bytes each, and a dictionary."""
+    """The leaves of a table's commits, by number: 89 bytes each, in a dictionary."""
+
+    _FORM = Struct("<qqd?32s32s")
 
     def __init__(self) -> None:
-        self._places: dict[int, int] = {}
-        self._indices, self._files, self._logged_at = array("q"), array("q"), array("d")
-        self._digests, self._files_digests, self._was_found = bytearray(), bytearray(), bytearray()
+        self._leaves: dict[int, bytes] = {}
 
     def add(self, index: int, leaf: CommitLeaf) -> int | None:
         """Add a leaf. Return the index of an earlier leaf of the same commit, which then counts, or None."""
-        if leaf.commit in self._places:
-            return self.index(leaf.commit)
-        self._places[leaf.commit] = len(self._indices)
-        self._indices.append(index)
-        self._files.append(leaf.files)
-        self._logged_at.append(leaf.moment.timestamp())
-        self._digests += bytes.fromhex(leaf.digest)
-        self._files_digests += bytes.fromhex(leaf.files_digest)
-        self._was_found.append(bool(leaf.by))
+        if (earlier := self.get(leaf.commit)) is not None:
+            return earlier.index
+        digests = (bytes.fromhex(digest) for digest in (leaf.digest, leaf.files_digest))
+        logged_at = leaf.moment.timestamp()
+        self._leaves[leaf.commit] = self._FORM.pack(index, leaf.files, logged_at, bool(leaf.by), *digests)
         return None
 
-    def __contains__(self, number: int) -> bool:
-        return number in self._places
+    def get(self, number: int) -> CommitOfLeaf | None:
+        """Return what is logged of a commit; None if it has no leaf."""
+        if (packed := self._leaves.get(number)) is None:
+            return None
+        index, files, logged_at, was_found, digest, files_digest = self._FORM.unpack(packed)
+        return CommitOfLeaf(index, files, logged_at, was_found, digest.hex(), files_digest.hex())
 
     def __iter__(self) -> Iterator[int]:
-        return iter(sorted(self._places))
-
-    def __len__(self) -> int:
-        return len(self._places)
-
-    def index(self, number: int) -> int:
-        """Return the index of a commit's leaf."""
-        return self._indices[self._places[number]]
-
-    def files(self, number: int) -> int:
-        """Return the number of data files that a commit added."""
-        return self._files[self._places[number]]
-
-    def at(self, number: int) -> datetime:
-        """Return the time at which a commit was logged."""
-        return datetime.fromtimestamp(self._logged_at[self._places[number]], UTC)
-
-    def was_found(self, number: int) -> bool:
-        """Return True if no writer handed the commit on: its leaf has the files that existed when it was logged."""
-        return bool(self._was_found[self._places[number]])
-
-    def digest(self, number: int) -> str:
-        """Return the SHA-256 (hex) of a commit's JSON."""
-        return _hex(self._digests, self._places[number])
-
-    def files_digest(self, number: int) -> str:
-        """Return the SHA-256 (hex) of a commit's list of files."""
-        return _hex(self._files_digests, self._places[number])
+        return iter(sorted(self._leaves))
 
 
 class _Unlogged(NamedTuple):
@@ -114,10 +100,6 @@ class _Unlogged(NamedTuple):
     number: int
     digest: str
     at: datetime | None
-
-
-def _hex(digests: bytearray, place: int) -> str:
-    return digests[place * _DIGEST : (place + 1) * _DIGEST].hex()
 
 
 @dataclass
@@ -148,16 +130,16 @@ class CommitCheck:
             if write.files:
                 listed.setdefault((write.table, write.version), {}).update((file.path, file) for file in write.files)
         for (table, number), files in listed.items():
-            logged = self.leaves.get(table)
-            if logged is None or number not in logged or logged.was_found(number) or (table, number) in self._listed:
+            logged = None if table not in self.leaves else self.leaves[table].get(number)
+            if logged is None or logged.was_found or (table, number) in self._listed:
                 continue
-            if len(files) < logged.files(number):
+            if len(files) < logged.files:
                 with suppress(LakeError):
                     files = {**self._files_in_table(table, number), **files}
-            if len(files) >= logged.files(number):
+            if len(files) >= logged.files:
                 self._listed.add((table, number))
-                if files_digest(files.values()) != logged.files_digest(number):
-                    words = f"the files that manifests list of it are not those that {_leaf(logged, number)} holds"
+                if files_digest(files.values()) != logged.files_digest:
+                    words = f"the files that manifests list of it are not those that {logged.words} holds"
                     self._fault(table, number, words)
 
     def check_all(self, *, is_whole: bool, now: datetime | None = None) -> None:
@@ -185,56 +167,45 @@ class CommitCheck:
             self.faults.append(Fault("", None, LOG, table, "its commits", str(error)))
 
     def _check_table(self, table: str, retention: timedelta, now: datetime, *, with_files: bool) -> None:
-        logged = self.leaves.get(table) or LoggedCommits()
-        numbers = commit_numbers(self.lake, table)
-        self._name_missing(table, logged, numbers, retention, now)
+        leaves, place = self.leaves.get(table) or LoggedCommits(), files_of(Lake(self.lake).path(table))
+        numbers = listing(place).commits
+        self._name_missing(table, leaves, numbers, retention, now)
         removed: set[str] = set()
-        for number, data in self._newest_first(table, numbers):  # later commits name the files that they removed
-            if data is None:
+        # The newest first: later commits name the files that they removed.
+        for commit in in_order(place, partial(commit_at, self.lake, table), numbers[::-1]):
+            if commit is None:
                 continue
-            actions = actions_of(data)
-            if number not in logged:
-                self._note_unlogged(table, number, data, actions)
+            number, logged = commit.version, leaves.get(commit.version)
+            if logged is None:
+                if number or commit.adds:  # one that makes a table holds no rows and needs no leaf
+                    self._unlogged.append(_Unlogged(table, number, commit.digest, commit.at))
                 continue
-            if hashlib.sha256(data).hexdigest() != logged.digest(number):
-                self._fault(table, number, f"it is not the commit that {_leaf(logged, number)} holds: it was replaced")
+            if commit.digest != logged.digest:
+                self._fault(table, number, f"it is not the commit that {logged.words} holds: it was replaced")
                 continue
             if with_files and (table, number) not in self._listed:
-                self._check_files(table, number, logged, paths_of(actions), removed)
-            removed.update(paths_of(actions, "remove"))
-
-    def _newest_first(self, table: str, numbers: list[int]) -> Iterator[tuple[int, bytes | None]]:
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-            for end in range(len(numbers), 0, -_IN_MEMORY):
-                some = numbers[max(end - _IN_MEMORY, 0) : end][::-1]
-                yield from zip(some, pool.map(partial(commit_data, self.lake, table), some), strict=True)
+                self._check_files(table, number, logged, commit.paths, removed)
+            removed.update(commit.removed_paths)
 
     def _name_missing(
-        self, table: str, logged: LoggedCommits, numbers: list[int], retention: timedelta, now: datetime
+        self, table: str, leaves: LoggedCommits, numbers: Sequence[int], retention: timedelta, now: datetime
     ) -> None:
-        present = set(numbers)
-        for number in logged:
-            if number in present:
+        present, kept_since = set(numbers), (now - retention + _RETENTION_SLACK).timestamp()
+        for number in leaves:
+            if number in present or (logged := leaves.get(number)) is None:
                 continue
-            holds = f"it is gone, and {_leaf(logged, number)} holds it"
+            holds = f"it is gone, and {logged.words} holds it"
             if not numbers:
                 self._fault(table, number, f"{holds}: the table was removed")
             elif number > numbers[-1]:
                 self._fault(table, number, f"{holds}: the end was cut off, or the table was set back to an earlier one")
             elif number > numbers[0]:
                 self._fault(table, number, f"{holds}: it was removed from the middle of the table's log")
-            elif not logged.was_found(number) and logged.at(number) + retention - _RETENTION_SLACK > now:
+            elif not logged.was_found and logged.logged_at > kept_since:
                 days = f"{retention.days} days"
                 self._fault(table, number, f"{holds}: it was removed from the table's log, which is kept for {days}")
             else:
                 self.expired += 1
-
-    def _note_unlogged(self, table: str, number: int, data: bytes, actions: list[dict[str, Any]]) -> None:
-        """Note a commit without a leaf; one that makes a table holds no rows and needs none."""
-        if number or paths_of(actions):
-            milliseconds = committed_at(actions)
-            at = None if milliseconds is None else datetime.fromtimestamp(milliseconds / 1000, UTC)
-            self._unlogged.append(_Unlogged(table, number, hashlib.sha256(data).hexdigest(), at))
 
     def _judge_unlogged(self, now: datetime | None) -> None:
         """Add a fault for each commit without a leaf that does not wait for its publish.
@@ -263,24 +234,24 @@ class CommitCheck:
             f"{table}: {plural(count, 'commit')} of the last hours, not logged yet" for table, count in waiting.items()
         ]
 
-    def _check_files(self, table: str, number: int, logged: LoggedCommits, paths: list[str], removed: set[str]) -> None:
+    def _check_files(
+        self, table: str, number: int, logged: CommitOfLeaf, paths: Sequence[str], removed: set[str]
+    ) -> None:
         """Compare a commit's data files with its leaf; files that later commits removed may be gone."""
-        place, path = table_place(self.lake, table), Lake(self.lake).path(table)
-        left = [name for name in paths if place.exists(name)]
-        if len(left) < logged.files(number):  # the leaf has the files that existed when it was logged
+        path = Lake(self.lake).path(table)
+        left = [name for name in paths if files_of(path).exists(name)]
+        if len(left) < logged.files:  # the leaf has the files that existed when it was logged
             if lost := [name for name in paths if name not in left and name not in removed]:
                 more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
                 self._fault(table, number, f"its file {lost[0]}{more} is gone, and no later commit removed it")
             return
-        files = [hashed(path, name) for name in left]
-        if files_digest(files) != logged.files_digest(number):
-            self._fault(table, number, f"a data file was changed: {_leaf(logged, number)} holds other digests")
+        if files_digest(hashed(path, name) for name in left) != logged.files_digest:
+            self._fault(table, number, f"a data file was changed: {logged.words} holds other digests")
 
     def _files_in_table(self, table: str, number: int) -> dict[str, DataFile]:
         """Return the data files of a commit that exist, by path; none if its JSON is gone."""
-        place, path = table_place(self.lake, table), Lake(self.lake).path(table)
-        names = paths_of(actions_of(commit_data(self.lake, table, number) or b""))
-        return {name: hashed(path, name) for name in names if place.exists(name)}
+        there = commits_there(self.lake, table, [number]) if commit_at(self.lake, table, number) else ()
+        return {file.path: file for commit in there for file in commit.files}
 
     def _fault(self, table: str, number: int, words: str) -> None:
         self.faults.append(Fault("", None, LOG, table, f"version {number}", words))
@@ -297,10 +268,6 @@ def _first_of_each_table(faults: Iterable[Fault]) -> Iterator[Fault]:
             yield Fault("", None, LOG, table, "its commits", f"{plural(more, 'further fault')}")
 
 
-def _leaf(logged: LoggedCommits, number: int) -> str:
-    return f"leaf {logged.index(number)} of the log"
-
-
 def _retention(lake: str) -> Callable[[str], timedelta]:
     """Return table -> the least retention of its log, by the shortest periods of all upkeeps on record."""
     days, topics = VERSION_DAYS, TOPIC_VERSION_DAYS
@@ -310,14 +277,3 @@ def _retention(lake: str) -> Callable[[str], timedelta]:
             days = min(days, int(periods.get("version_days", days)))
             topics = min(topics, int(periods.get("topic_version_days", topics)))
     return lambda table: timedelta(days=max(version_days(table, days, topics), 0))
-
-
-def counted(leaves: Mapping[str, LoggedCommits], begun: int) -> Counter[str]:
-    """Return the number of commits of each table among the first `begun` leaves."""
-    return Counter(
-        {
-            table: count
-            for table, logged in leaves.items()
-            if (count := sum(logged.index(number) <= begun for number in logged))
-        }
-    )

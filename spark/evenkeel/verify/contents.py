@@ -237,18 +237,16 @@ class Rows:
         listed = sorted({(attempt, w.cluster, w.write_id) for attempt, w in with_rows})
         columns = [ATTEMPT, *TABLES[table].column_names()]
         if not listed:
-            return self.spark.createDataFrame([], self._type(table))
+            return self.spark.createDataFrame([], with_attempt(TABLES[table].struct_type()))
         named = F.broadcast(self.spark.createDataFrame(listed, f"{ATTEMPT} string, cluster string, write_id string"))
         clusters = sorted({cluster for _, cluster, _ in listed})
         rows = self._rows(table, clusters, {w for _, w in with_rows})
         return rows.join(named, ["cluster", "write_id"]).select(*columns)
 
     def _rows(self, table: str, clusters: Sequence[str], writes: set[Write]) -> DataFrame:
-        from pyspark.sql import functions as F
-
         restored = [write for write in writes if key_of(write) in self.restored]
         if not restored:
-            return self.now(table, clusters).where(F.col("write_id").isin(sorted(write.write_id for write in writes)))
+            return _only(self.now(table, clusters), [*writes])
         # The table as a whole may not be readable: for a join Delta opens every file.
         others = self.lake.read(self.spark, table, [write for write in writes if key_of(write) not in self.restored])
         return others.unionByName(self.lake.read(self.spark, table, restored))
@@ -267,7 +265,9 @@ class Rows:
         span = F.col("cycle_at").between(*(F.to_timestamp(F.lit(moment.isoformat())) for moment in (begin, end)))
         return of_dates.where(span).select(*TABLES[table].column_names())
 
-    def _type(self, table: str) -> StructType:
-        from pyspark.sql.types import StringType, StructField, StructType
 
-        return StructType([StructField(ATTEMPT, StringType()), *TABLES[table].struct_type().fields])
+def with_attempt(schema: StructType) -> StructType:
+    """Return the schema with the column of the attempt's id before the others."""
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    return StructType([StructField(ATTEMPT, StringType()), *schema.fields])

@@ -19,6 +19,7 @@ from evenkeel.cycle.fold import PLANNER
 from evenkeel.cycle.frames import read_checked
 from evenkeel.cycle.runner import DecideCycles, RoundInputs, decide_clusters
 from evenkeel.handover import Handover, Run, Write
+from evenkeel.lake.delta_log import TOPICS
 from evenkeel.lake.plain_rows import RowsByWrite, rows_by_write
 from evenkeel.lake.record import chunked
 from evenkeel.lake.schemas import TABLES
@@ -29,15 +30,13 @@ from evenkeel.publish import plan as plan_round
 from evenkeel.repetition import columns_looked_at
 from evenkeel.spark.column_types import schema_of
 from evenkeel.spark.sql import arrow_of, united
-from evenkeel.verify.contents import ATTEMPT, Rows
+from evenkeel.verify.contents import ATTEMPT, Rows, with_attempt
 from evenkeel.verify.file_proofs import Proven, key_of
 from evenkeel.verify.recorded_cycle import RecordedCycle
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
 
-TOPICS = "topic_stats"
 _NAMED = schema_of("cluster string, table_name string")
 _LOOKED_INTO = ("split", "refused", "skipped")
 """Outcomes of bundles over a limit: a bundle below all limits is `kept`, and no rule looks at its topics."""
@@ -74,7 +73,7 @@ class Compared:
         self, inputs: RoundInputs, recorded: Sequence[RecordedCycle], decide: DecideCycles, tables: Sequence[str]
     ) -> None:
         """Decide these attempts again by `decide`, which returns the rows of `tables` that differ."""
-        outputs = {table: _with_attempt(TABLES[table].body_type()) for table in tables}
+        outputs = {table: with_attempt(TABLES[table].body_type()) for table in tables}
         outputs |= {repetition.DIFFERING: _NAMED, repetition.REWORDED: _NAMED, repetition.PLAN: plan_round.plan_type()}
         parameters = {
             "clusters": {cycle.attempt.attempt_id: cycle.attempt.cluster for cycle in recorded},
@@ -187,12 +186,6 @@ def _add_topics(inputs: RoundInputs, run: Handover, recorded: Sequence[RecordedC
     chosen = named.join(ranges, ["cluster", "bundle"]).withColumn("is_last", F.col("upper") == F.lit(HIGHEST_HASH))
     some = run.with_cycles(cycle for cycle in run.cycles if cycle.cluster in cutting | planning)
     inputs.add_local("topic_hashes", arrow_of(hashes_in(chosen, read_checked(inputs.lake, inputs.spark, some, TOPICS))))
-
-
-def _with_attempt(schema: StructType) -> StructType:
-    from pyspark.sql.types import StringType, StructField, StructType
-
-    return StructType([StructField(ATTEMPT, StringType()), *schema.fields])
 
 
 class AttemptsAsClusters(Lake):

@@ -8,7 +8,6 @@ of writes differ from the recorded ones: readers go by write id.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -212,15 +211,16 @@ def _export_table(lake: str, folder: Path, name: str, parts: Sequence[_Part]) ->
     """Create the table, also without rows, and copy the files or rows of all parts. Return the number of rows."""
     from deltalake import DeltaTable
 
-    table, source = TABLES[name], _table(lake, name)
-    if source is None:
+    table, path = TABLES[name], Lake(lake).path(name)
+    if not is_delta_table(path):
         return 0
+    source = delta_table(path)
     DeltaTable.create(
         str(folder / name),
         schema=source.schema(),
         partition_by=list(table.partition),
         description=table.comment,
-        configuration=_configuration(source.metadata().configuration),
+        configuration={key: value for key, value in source.metadata().configuration.items() if key in _COPIED},
     )
     conditions = [_condition(name, part) for part in parts]
     if any(condition is None for condition in conditions):
@@ -283,17 +283,8 @@ def _copy_rows(lake: str, folder: Path, name: str, wanted: Any) -> int:
     return rows
 
 
-def _table(lake: str, name: str) -> Any:
-    path = Lake(lake).path(name)
-    return delta_table(path) if is_delta_table(path) else None
-
-
 _COPIED = ("delta.isolationLevel", "delta.checkpointInterval", "delta.dataSkippingStatsColumns")
 """Table properties that readers and writers of the copy need; those on retention belong to the original lake."""
-
-
-def _configuration(properties: Mapping[str, str]) -> dict[str, str | None]:
-    return {key: properties[key] for key in _COPIED if key in properties}
 
 
 def _condition(name: str, part: _Part) -> Any:
@@ -364,6 +355,8 @@ def _counts(folder: Path, name: str, cluster: str) -> dict[str, int]:
 
 def _describe(lake: str, folder: Path, exported: Exported) -> None:
     """Write the export's own manifest: its content, the missing rows, and a digest of every file."""
+    names = (str(file.relative_to(folder)) for file in _files(folder))
+    stored = {name: files_of(str(folder)).size_and_digest(name) for name in names}
     manifest = {
         "format": FORMAT,
         "made_at": datetime.now(UTC).isoformat(),
@@ -374,10 +367,7 @@ def _describe(lake: str, folder: Path, exported: Exported) -> None:
         "clusters": exported.clusters,
         "rows": exported.rows,
         "missing": [{**asdict(missing), "cycle_at": missing.cycle_at.isoformat()} for missing in exported.missing],
-        "files": {
-            str(file.relative_to(folder)): {"size": file.stat().st_size, "sha256": _sha256(file)}
-            for file in _files(folder)
-        },
+        "files": {name: {"size": size, "sha256": digest} for name, (size, digest) in stored.items()},
     }
     text = json.dumps(manifest, indent=2, ensure_ascii=False, sort_keys=True)
     (folder / MANIFEST).write_text(text, encoding="utf-8")
@@ -385,11 +375,6 @@ def _describe(lake: str, folder: Path, exported: Exported) -> None:
 
 def _files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if path.is_file())
-
-
-def _sha256(file: Path) -> str:
-    with file.open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 def _pack(folder: Path, packed: Path, name: str) -> None:

@@ -9,17 +9,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
 from evenkeel.errors import LakeError
 from evenkeel.handover import DataFile, Write
-from evenkeel.lake.delta_log import hashed
+from evenkeel.lake.delta_log import hashed, rows_by_write
 from evenkeel.lake.record import Attempt, read_table_if_any
 from evenkeel.lake.record.tables import open_table
 from evenkeel.lake.store import Lake
-from evenkeel.lake.table_files import arrow_source, files_of, load_libraries
+from evenkeel.lake.table_files import files_of, load_libraries
 
 Place = tuple[str, str]
 """A table's folder of one cluster and date (2026-11-21)."""
@@ -134,17 +133,6 @@ def _active(table: Any) -> dict[str, Place]:
     return {unquote(path): (cluster, str(day)) for path, cluster, day in zip(*columns, strict=True)}
 
 
-@dataclass(frozen=True, slots=True)
-class _Others:
-    """Numbers of rows by write id in files that no manifest lists.
-
-    `merged`: in unchanged files that upkeep recorded. `unknown`: in others.
-    """
-
-    merged: Counter[str]
-    unknown: Counter[str]
-
-
 class _Table:
     """A table.
 
@@ -163,7 +151,7 @@ class _Table:
         self.merged: dict[Place, list[DataFile]] = {}
         # Files that neither a manifest nor upkeep lists: of killed attempts, or added by another writer.
         self.unknown: dict[Place, list[str]] = {}
-        self._others: dict[Place, _Others | None] = {}
+        self._others: dict[Place, tuple[Counter[str], Counter[str]] | None] = {}
         for path, place in active.items():
             if path in proofs:
                 self.merged.setdefault(place, []).append(proofs[path])
@@ -179,21 +167,24 @@ class _Table:
         proven: Proven = {}
         for write, place in writes:
             others = self._in_others(place)
-            if others is None or write.write_id in others.unknown or write.write_id in changed:
+            if others is None or write.write_id in others[1] or write.write_id in changed:
                 continue
-            if self._is_whole(write, place, same, others.merged[write.write_id]):
-                proven[key_of(write)] = self._own_files(write, same)
+            if self._is_whole(write, place, same, others[0][write.write_id]):
+                are_there = all(same[file.path] for file in write.files)  # also if the newest version lacks them
+                paths = (f"{self.folder}/{file.path}" for file in write.files)
+                proven[key_of(write)] = tuple(paths) if are_there else ()
         return proven
 
-    def _in_others(self, place: Place) -> _Others | None:
-        """Return the rows in files of a place that no manifest lists, None if one of these cannot be read."""
+    def _in_others(self, place: Place) -> tuple[Counter[str], Counter[str]] | None:
+        """Return numbers of rows by write id in files of a place that no manifest lists: in unchanged files that upkeep
+        recorded, and in others. Return None if one of these cannot be read."""
         if place not in self._others:
             files = self.merged.get(place, [])
             same = _same((self.folder, file) for file in files)
             merged = self._writes_in(file.path for file in files if same[self.folder, file])
             changed = (file.path for file in files if not same[self.folder, file])
             unknown = self._writes_in([*changed, *self.unknown.get(place, ())])
-            self._others[place] = None if merged is None or unknown is None else _Others(merged, unknown)
+            self._others[place] = None if merged is None or unknown is None else (merged, unknown)
         return self._others[place]
 
     def _is_whole(self, write: Write, place: Place, same: Mapping[str, bool], merged: int) -> bool:
@@ -204,27 +195,14 @@ class _Table:
         # By the log, all rows of a file have its cluster and date.
         return places == [place] * len(write.files) and all(same[file.path] for file in write.files)
 
-    def _own_files(self, write: Write, same: Mapping[str, bool]) -> tuple[str, ...]:
-        """Return the files of a write if all of them are unchanged, also those that the newest version lacks."""
-        if not all(same[file.path] for file in write.files):
-            return ()
-        return tuple(f"{self.folder}/{file.path}" for file in write.files)
-
     def _writes_in(self, paths: Iterable[str]) -> Counter[str] | None:
         """Return write id -> number of its rows in these files; None if one of them cannot be read."""
-        from pyarrow.compute import value_counts
-        from pyarrow.parquet import read_table as read_file
-
         counts: Counter[str] = Counter()
         for path in paths:
             try:
-                # Read as codes of its few ids: a file of upkeep has millions of rows.
-                source = arrow_source(f"{self.folder}/{path}")
-                file = read_file(source, columns=["write_id"], partitioning=None, read_dictionary=["write_id"])
+                counts += rows_by_write(f"{self.folder}/{path}", by_statistics=False)
             except Exception:  # Arrow's own, for any fault of a file
                 return None
-            for counted in value_counts(file.column(0).unify_dictionaries()).to_pylist():
-                counts[str(counted["values"])] += int(counted["counts"])
         return counts
 
 

@@ -7,6 +7,7 @@ those that were given to other people. `check_stamps` checks the time stamps of 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -19,6 +20,7 @@ from evenkeel.handover import Write
 from evenkeel.model.amounts import plural
 from evenkeel.times import utc_seconds
 from evenkeel.transparency import LOG_FOLDER
+from evenkeel.transparency.kept_checkpoints import WitnessFile
 from evenkeel.transparency.keys import VerifierKey, shown
 from evenkeel.transparency.lake_log import has_log, open_followed, storage_of
 from evenkeel.transparency.leaves import BEFORE_THE_LOG, BegunLeaf, CommitLeaf, KeysLeaf, ids_of, parse_leaf
@@ -30,10 +32,9 @@ from evenkeel.transparency.storage import LogStorage
 from evenkeel.transparency.tiles import Tree
 from evenkeel.transparency.time_stamp import STAMPS, KeptStamps, authorities_in, demand_stamp, kept_stamps, read_stamp
 from evenkeel.transparency.witness_client import latest_checkpoint
-from evenkeel.transparency.witness_file import WitnessFile
 from evenkeel.transparency.witnesses import LakeWitness, witness_states
 from evenkeel.verify.chain import LOG, Fault
-from evenkeel.verify.commit_check import CommitCheck, LoggedCommits, counted
+from evenkeel.verify.commit_check import CommitCheck, LoggedCommits
 
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate
@@ -105,7 +106,10 @@ class LakeLogCheck:
     def digests(self) -> dict[str, dict[int, str]]:
         """Return table -> version -> SHA-256 (hex) of the commit's JSON, as the leaves have it."""
         leaves = {} if self.commits is None else self.commits.leaves
-        return {table: {number: logged.digest(number) for number in logged} for table, logged in leaves.items()}
+        return {
+            table: {number: leaf.digest for number in logged if (leaf := logged.get(number))}
+            for table, logged in leaves.items()
+        }
 
     def check_listed(self, writes: Collection[Write]) -> None:
         """Compare the data files that manifests list with the leaves of their commits."""
@@ -127,12 +131,7 @@ def open_check(lake: str, sources: LogSources) -> LakeLogCheck:
     certificates.
     """
     authorities = () if sources.stamp_ca is None else authorities_in(*sources.stamp_ca)
-    try:
-        storage = storage_of(lake)
-    except LogError:
-        if sources.demands_log:
-            raise
-        return LakeLogCheck(LogReport(is_there=False))
+    storage = storage_of(lake)
     if not has_log(storage) and not sources.demands_log:
         return LakeLogCheck(LogReport(is_there=False))
     check = LakeLogCheck(LogReport())
@@ -147,8 +146,8 @@ def open_check(lake: str, sources: LogSources) -> LakeLogCheck:
         return check
     check.tree, check.commits = tree, CommitCheck(lake, leaves.commits, partial(_later, storage, sources, newest))
     agreed = [*_given_out(check, opened, sources.checkpoints), *_witnessed(check, opened, sources.witnesses)]
-    stamps = check_stamps(storage, opened, tree, authorities)
-    check.faults += map(_log_fault, stamps.faults)
+    stamp_faults, stamps = check_stamps(storage, opened, tree, authorities)
+    check.faults += map(_log_fault, stamp_faults)
     states = witness_states(storage)
     for state in states.values():
         if state.is_inconsistent:
@@ -162,7 +161,7 @@ def open_check(lake: str, sources: LogSources) -> LakeLogCheck:
         tuple(agreed),
         tuple(state.words(newest.checkpoint.size) for _, state in sorted(states.items())),
         rotations=tuple(f"leaf {index}: {leaf.words}" for index, leaf in leaves.keys),
-        stamps=tuple(stamps.lines),
+        stamps=tuple(stamps),
     )
     return check
 
@@ -185,6 +184,7 @@ def _read(check: LakeLogCheck, tree: Tree) -> _Leaves:
     """Read all leaves. Raises DamagedLog if an entry is not a leaf."""
     leaves = _Leaves()
     first: BegunLeaf | None = None
+    counted = Counter[str]()
     for index, entry in enumerate(tree.entries(0, tree.size)):
         leaf = parse_leaf(entry)
         if isinstance(leaf, CommitLeaf):
@@ -192,6 +192,8 @@ def _read(check: LakeLogCheck, tree: Tree) -> _Leaves:
             if earlier is not None:
                 words = f"leaf {index} and leaf {earlier} of the log are both of this commit: it was logged twice"
                 check.faults.append(Fault("", None, LOG, leaf.table, f"version {leaf.commit}", words))
+            elif index <= leaves.begun:
+                counted[leaf.table] += 1
             if leaf.by and leaf.by != BEFORE_THE_LOG:
                 leaves.adopted[leaf.by] = leaves.adopted.get(leaf.by, 0) + 1
         elif isinstance(leaf, KeysLeaf):
@@ -202,7 +204,7 @@ def _read(check: LakeLogCheck, tree: Tree) -> _Leaves:
             check.faults.append(_log_fault(f"leaf {index} says again how the log began"))
     if first is None and tree.size:
         check.faults.append(_log_fault("its first leaf does not say how it began"))
-    elif first is not None and counted(leaves.commits, first.commits) != dict(first.tables):
+    elif first is not None and dict(counted) != dict(first.tables):
         check.faults.append(_log_fault("its first leaf counts other commits than the leaves that follow it"))
     return leaves
 
@@ -354,44 +356,35 @@ def _holds(links: Any, digest: str) -> bool:
     return bool(pc.any(pc.equal(column, digest)).as_py())
 
 
-@dataclass
-class StampCheck:
-    """The result for the stamps of a log: a sentence for each wrong one, and lines on the others."""
-
-    faults: list[str] = field(default_factory=list)
-    lines: list[str] = field(default_factory=list)
-
-
 def check_stamps(
     storage: LogStorage, opened: TransparencyLog, tree: Tree, authorities: Sequence[Certificate]
-) -> StampCheck:
+) -> tuple[list[str], list[str]]:
     """Compare all stamps beside a log with its newest tree and with the certificates of trusted authorities.
 
-    Without certificates, times are reported as unverified.
+    Returns a sentence for each wrong one, and lines on the others. Without certificates, times are reported as
+    unverified.
     """
-    check, stamped = StampCheck(), dict[str, list[tuple[int, datetime]]]()
-    faults: list[str] = []
+    faults, lines, stamped = list[str](), list[str](), dict[str, list[tuple[int, datetime]]]()
     try:
         for kept in kept_stamps(storage):
             if kept.answers:
                 faults += _faults_of(kept, opened, tree, authorities, stamped)
     except LogError as error:
         faults.append(str(error))
-    check.faults = faults[:_NAMED]
     if (more := len(faults) - _NAMED) > 0:
-        check.faults.append(f"{plural(more, 'further time stamp')} of {STAMPS} do not hold")
+        faults[_NAMED:] = [f"{plural(more, 'further time stamp')} of {STAMPS} do not hold"]
     unverified = "" if authorities else " (unverified: give the authority's certificates, --stamp-ca)"
     for by, times in sorted(stamped.items()):
         listed = times if len(times) <= _LISTED + 1 else [times[0], *times[-_LISTED:]]
-        check.lines += [
+        lines += [
             f"checkpoint of {plural(size, 'leaf', 'leaves')} stamped at {utc_seconds(at)} by {by}{unverified}"
             for size, at in listed
         ]
         if left_out := len(times) - len(listed):
-            check.lines.append(f"and {plural(left_out, 'time stamp')} between the first and these, by {by}{unverified}")
+            lines.append(f"and {plural(left_out, 'time stamp')} between the first and these, by {by}{unverified}")
     if authorities and not stamped:
-        check.lines.append("no time stamp of the log holds: nothing but the log says when its checkpoints were there")
-    return check
+        lines.append("no time stamp of the log holds: nothing but the log says when its checkpoints were there")
+    return faults, lines
 
 
 def _faults_of(

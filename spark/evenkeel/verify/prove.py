@@ -10,22 +10,20 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
-from urllib.parse import unquote
 
 from evenkeel.errors import BadInput, LakeError, LogError
 from evenkeel.handover import DataFile, Write
 from evenkeel.lake.delta_log import hashed
 from evenkeel.lake.plain_rows import read_file
-from evenkeel.lake.record import Attempt, find_cycles
+from evenkeel.lake.record import Attempt, Record, find_cycles
 from evenkeel.lake.record.ranges import nearest
 from evenkeel.lake.schemas import TABLES
 from evenkeel.lake.schemas.decided import DECIDED
 from evenkeel.lake.store import Lake
-from evenkeel.lake.table_log import add_actions
+from evenkeel.lake.table_files import files_of
 from evenkeel.model.amounts import plural
 from evenkeel.transparency.keys import VerifierKey
-from evenkeel.transparency.lake_commits import actions_of, adding_commit, commit_data, paths_of, table_place
-from evenkeel.transparency.lake_log import commit_leaf_in, open_followed, storage_of
+from evenkeel.transparency.lake_log import adding_commit, commit_at, commit_leaf_in, open_followed, storage_of
 from evenkeel.transparency.leaves import CommitLeaf, files_digest
 from evenkeel.transparency.notes import parse_note
 from evenkeel.transparency.proof_file import ProofFile, prove
@@ -100,7 +98,7 @@ def prove_cycle(
     index, leaf = logged
     files = {file.path: file for file in _files(lake, attempt, leaf)}
     proof = prove(log, index, leaf, files.values(), row.file, witness_keys)
-    content = table_place(lake, row.table).read(row.file)
+    content = files_of(Lake(lake).path(row.table)).read(row.file)
     if hashlib.sha256(content).hexdigest() != files[row.file].digest:
         raise LakeError(
             f"{row.file} of {row.table} is not as it was logged: it was changed. `evenkeel verify` says more"
@@ -113,9 +111,9 @@ def manifest_row(lake: str, attempt: Attempt) -> ProvenRow:
     """Return the place of an attempt's newest manifest. Raises LakeError if no file has it."""
     manifest = attempt.closed or attempt.planned
     digest = str(manifest["manifest_digest"])
-    for path, modified in _active_files(lake, _CYCLES, attempt.cluster, int(manifest["sequence"])):
+    for path in _active_files(lake, _CYCLES, attempt):
         if any(row["manifest_digest"] == digest for row in _read(lake, _CYCLES, path, ["manifest_digest"])):
-            return ProvenRow(_CYCLES, _version_of(lake, _CYCLES, path, modified), path, {"manifest_digest": digest})
+            return ProvenRow(_CYCLES, _version_of(lake, _CYCLES, path), path, {"manifest_digest": digest})
     raise LakeError(f"no file of `cycles` in {lake} has row {manifest['sequence']} of {attempt.cluster} any more")
 
 
@@ -125,8 +123,8 @@ def _files(lake: str, attempt: Attempt, leaf: CommitLeaf) -> list[DataFile]:
     known = {file.path: file for files in listed for file in files}
     if files_digest(known.values()) == leaf.files_digest:
         return [*known.values()]
-    place, path = table_place(lake, leaf.table), Lake(lake).path(leaf.table)
-    names = paths_of(actions_of(commit_data(lake, leaf.table, leaf.commit) or b""))
+    path, commit = Lake(lake).path(leaf.table), commit_at(lake, leaf.table, leaf.commit)
+    place, names = files_of(path), () if commit is None else commit.paths
     files = [known.get(name) or hashed(path, name) for name in names if name in known or place.exists(name)]
     if files_digest(files) != leaf.files_digest:
         raise LakeError(
@@ -141,7 +139,6 @@ class _Decision:
     """A row of a table of decisions, with the values that are shown.
 
     `write`: its write. `file`: path of its data file; `version` of the commit that added it, None if not known yet.
-    `modified`: time of change of the file (ms since 1970), 0 if `version` is known.
     """
 
     table: str
@@ -149,7 +146,6 @@ class _Decision:
     write: Write
     file: str
     version: int | None
-    modified: int
 
     @property
     def words(self) -> str:
@@ -170,7 +166,7 @@ def _decision(lake: str, attempt: Attempt, subject: str, table: str | None, numb
     if number is not None and not 1 <= number <= len(chosen):
         raise BadInput(f"--number {number}: {plural(len(chosen), 'decision')} about {subject!r}: {_list(chosen)}")
     row = chosen[(number or 1) - 1]
-    version = row.version if row.version is not None else _version_of(lake, row.table, row.file, row.modified)
+    version = row.version if row.version is not None else _version_of(lake, row.table, row.file)
     where = {"write_id": row.write.write_id, column: subject}
     where |= {name: str(row.values[name]) for name in _DESCRIBING if row.values.get(name)}
     return ProvenRow(row.table, version, row.file, where)
@@ -199,47 +195,28 @@ def _list(rows: Sequence[_Decision]) -> str:
 
 def _rows_of(lake: str, attempt: Attempt, table: str) -> Iterator[_Decision]:
     """Yield the rows that the attempt wrote to a table, from its own files or from those that upkeep merged."""
-    names = {column.name for column in TABLES[table].columns}
-    columns = [name for name in (*_SUBJECTS, *_DESCRIBING) if name in names]
-    place = table_place(lake, table)
+    columns = [name for name in (*_SUBJECTS, *_DESCRIBING) if name in TABLES[table].column_names()]
+    place = files_of(Lake(lake).path(table))
     for write in attempt.writes_of(table):
         if not write.rows:
             continue
-        files: list[tuple[str, int | None, int]] = [(file.path, write.version, 0) for file in write.files]
-        if not files or not all(place.exists(path) for path, _, _ in files):
-            day = attempt.cycle_at.date().isoformat()
-            files = [(path, None, at) for path, at in _active_files(lake, table, attempt.cluster, day=day)]
-        for path, version, modified in files:
-            rows = _read(lake, table, path, [*columns, "write_id"])
-            yield from (
-                _Decision(table, values, write, path, version, modified)
-                for values in rows
-                if values.get("write_id") == write.write_id
-            )
+        files: list[tuple[str, int | None]] = [(file.path, write.version) for file in write.files]
+        if not files or not all(place.exists(path) for path, _ in files):
+            files = [(path, None) for path in _active_files(lake, table, attempt)]
+        for path, version in files:
+            for values in _read(lake, table, path, [*columns, "write_id"]):
+                if values.get("write_id") == write.write_id:
+                    yield _Decision(table, values, write, path, version)
 
 
-def _active_files(
-    lake: str, table: str, cluster: str, sequence: int | None = None, day: str | None = None
-) -> Iterator[tuple[str, int]]:
-    """Yield path and time of change (ms since 1970) of a table's data files of a cluster.
-
-    `sequence`: only files that may have a row with it. `day`: only files of this date.
-    """
-    actions = add_actions(Lake(lake).path(table), flatten=True)
-    if actions is None:
-        return
-    existing = {*actions.schema.names}
-    nothing = [None] * actions.num_rows
-    names = ("path", "modification_time", "partition.cluster", "partition.cycle_date", "min.sequence", "max.sequence")
-    columns = [actions.column(name).to_pylist() if name in existing else nothing for name in names]
-    for path, modified, of_cluster, date, first, last in zip(*columns, strict=True):
-        is_in = sequence is None or first is None or last is None or first <= sequence <= last
-        if of_cluster in (None, cluster) and is_in and (day is None or str(date) == day):
-            yield unquote(path), int(modified)
+def _active_files(lake: str, table: str, attempt: Attempt) -> Iterator[str]:
+    """Yield the paths of a table's data files that may have rows of an attempt's cycle."""
+    at = attempt.cycle_at
+    yield from (file.path for file in Record(lake).files(table).between(attempt.cluster, at, at))
 
 
-def _version_of(lake: str, table: str, path: str, modified: int) -> int:
-    version = adding_commit(lake, table, path, modified)
+def _version_of(lake: str, table: str, path: str) -> int:
+    version = adding_commit(lake, table, path)
     if version is None:
         raise LakeError(
             f"the commit that added {path} to {table} is gone: it is past the log retention of the table, so its list "
@@ -249,7 +226,7 @@ def _version_of(lake: str, table: str, path: str, modified: int) -> int:
 
 
 def _read(lake: str, table: str, path: str, columns: Sequence[str]) -> list[dict[str, Any]]:
-    full = table_place(lake, table).full(path)
+    full = files_of(Lake(lake).path(table)).full(path)
     try:
         rows: list[dict[str, Any]] = read_file(full, table, columns).to_pylist()
     except (OSError, ValueError, KeyError, NotImplementedError) as error:

@@ -15,7 +15,7 @@ from typing import Any
 from evenkeel.cycle.frames import cycle_row_of
 from evenkeel.handover import ClusterCycle, Predecessor, Run, Snapshot
 from evenkeel.lake.outbox import LOOKBACK, as_text
-from evenkeel.lake.record import Attempt, read_rows_of, read_where
+from evenkeel.lake.record import Attempt, read_rows_of, read_table
 from evenkeel.lake.store import Lake
 from evenkeel.lake.wishes import WISHES
 from evenkeel.plan_splits.planner_wishes import looks_at_topics
@@ -165,7 +165,7 @@ def _wishes(lake: Lake, attempts: Sequence[Attempt]) -> dict[str, dict[str, obje
     ids = {wish_id for attempt in attempts for wish_id in attempt.planned["wishes"] or ()}
     if not ids:
         return {}
-    return {row["wish_id"]: row for row in read_where(lake.root, "wishes", {"wish_id": sorted(ids)})}
+    return {row["wish_id"]: row for row in read_table(lake.root, "wishes", {"wish_id": sorted(ids)})}
 
 
 def _commands(lake: Lake, attempts: Sequence[Attempt]) -> dict[str, dict[str, object]]:
@@ -175,4 +175,4 @@ def _commands(lake: Lake, attempts: Sequence[Attempt]) -> dict[str, dict[str, ob
     days = sorted({day.date() for a in attempts for day in (a.cycle_at - LOOKBACK, a.cycle_at)})
     clusters = sorted({a.cluster for a in attempts})
     where: dict[str, Sequence[object]] = {"cluster": clusters, "cycle_date": days, "command_id": sorted(ids)}
-    return {row["command_id"]: row for row in read_where(lake.root, "commands", where)}
+    return {row["command_id"]: row for row in read_table(lake.root, "commands", where)}

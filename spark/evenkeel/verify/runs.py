@@ -12,12 +12,11 @@ import socket
 import uuid
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evenkeel.json_text import parse_json
 from evenkeel.lake.store import Lake
-from evenkeel.lake.table_files import FolderFiles, TableFiles, files_of
+from evenkeel.lake.table_files import TableFiles, files_of
 from evenkeel.spark.code import code_version
 from evenkeel.spark.home import login
 
@@ -88,9 +87,7 @@ def leave(lake: str, run: VerifyRun) -> str | None:
     Nothing is written to an export.
     """
     try:
-        files = _files(lake)
-        if files is None:
-            return "this kind of store is not written to"
+        files = files_of(Lake(lake).root)
         from evenkeel.verify.export import MANIFEST
 
         if files.exists(MANIFEST):
@@ -107,31 +104,23 @@ def leave(lake: str, run: VerifyRun) -> str | None:
 
 def read_runs(lake: str, most: int = KEPT) -> list[VerifyRun]:
     """Return the `most` newest runs on file, the newest first. Files that cannot be read as a run are skipped."""
+    files = files_of(Lake(lake).root)
     try:
-        files = _files(lake)
-        names = [] if files is None else _names(files)[:most]
+        names = _names(files)[:most]
     except OSError:
         return []
-    runs = [run for name in names if files is not None and (run := _read(files, f"{FOLDER}/{name}"))]
+    runs = [run for name in names if (run := _read(files, f"{FOLDER}/{name}"))]
     return sorted(runs, key=lambda run: run.at, reverse=True)
 
 
-def _files(lake: str) -> TableFiles | None:
-    return files_of(Lake(lake).root)
-
-
 def _names(files: TableFiles) -> list[str]:
-    if isinstance(files, FolderFiles) and not files.has_folder(FOLDER):
-        return []
     return sorted((name for name in files.names(FOLDER) if _NAME.fullmatch(name)), reverse=True)
 
 
 def _read(files: TableFiles, name: str) -> VerifyRun | None:
     try:
-        if isinstance(files, FolderFiles) and Path(files.full(name)).stat().st_size > MOST_BYTES:
-            return None
-        data = files.read(name) if isinstance(files, FolderFiles) else files.read(name, MOST_BYTES)
-        values = parse_json(data)
+        data = files.read(name, MOST_BYTES + 1)
+        values = parse_json(data) if len(data) <= MOST_BYTES else None
         return _run(values) if isinstance(values, dict) else None
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from evenkeel.json_text import NotJson, parse_json
-from evenkeel.lake.delta_log import LOG_FOLDER, commit_name
+from evenkeel.lake.delta_log import HINT, HINT_NAME, LOG_FOLDER, commit_name
 from evenkeel.lake.pending_commits import OUTSIDE_MANIFESTS
 from evenkeel.lake.record import Attempt
 from evenkeel.lake.record.tables import Row, damaged, is_table, rows_where
@@ -22,7 +22,6 @@ from evenkeel.lake.schemas import OF_RECORD, TABLES
 from evenkeel.lake.store import Lake
 from evenkeel.lake.table_files import TableFiles, files_of, links_at
 from evenkeel.lake.table_log import (
-    HINT,
     DamagedLogFile,
     LoggedCommit,
     LogListing,
@@ -30,11 +29,11 @@ from evenkeel.lake.table_log import (
     checksum_name,
     listing,
     read_checkpoint,
-    read_checksum,
     read_commits,
-    read_hint,
+    read_object,
 )
 from evenkeel.lake.table_metadata import metadata_faults, protocol_faults
+from evenkeel.verify.chain import CHAIN, CONTENT, Fault
 from evenkeel.verify.export import MANIFEST as EXPORT
 from evenkeel.verify.table_states import file_fault, state_faults, statistics_fault
 
@@ -46,71 +45,38 @@ _TRIES = 3
 _KEEPING_ROWS = frozenset({"OPTIMIZE", "REORG"})
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class TableFault:
-    """A fault in a table's folder.
-
-    `place`: the commit, checkpoint, checksum or file. `words`: the rest of the sentence.
-    """
-
-    table: str
-    place: str
-    words: str
+def _fault(table: str, place: str, words: str) -> Fault:
+    """Return a fault in a table's folder; `place`: the commit, checkpoint, checksum or file."""
+    return Fault("", None, CHAIN if table == "cycles" else CONTENT, table, place, words)
 
 
 @dataclass(slots=True)
 class TableLog:
-    """The result of replaying a table's log.
+    """A table's log, and the result of replaying it.
 
-    `sound`: commits that have the digest on record. `rewritten`: commits that removed files. `written_at`: commit ->
-    the time that it gives for itself, None without one. `state`: the newest version, None if it cannot be built.
+    `known`: version -> SHA-256 (hex) of the commit's JSON on record. `upkeeps`: ids of upkeeps whose commits may remove
+    rows. `faults`: the oldest version first. `sound`: commits that have the digest on record. `rewritten`: commits that
+    removed files. `written_at`: commit -> the time that it gives for itself, None without one. `state`: the newest
+    version, None if it cannot be built.
     """
 
-    faults: list[TableFault] = field(default_factory=list)
+    files: TableFiles
+    table: Table
+    known: Mapping[int, str]
+    upkeeps: Container[str]
+    faults: list[Fault] = field(default_factory=list)
     sound: set[int] = field(default_factory=set)
     rewritten: set[int] = field(default_factory=set)
     written_at: dict[int, datetime | None] = field(default_factory=dict)
     state: TableState | None = None
 
-
-def check_table(
-    lake: str, table: str, known: Mapping[int, str], upkeeps: Container[str] = frozenset()
-) -> list[TableFault]:
-    """Return the faults of a table's folder, oldest version first.
-
-    `known`: version -> SHA-256 (hex) of the commit's JSON on record. `upkeeps`: ids of upkeeps whose commits may remove
-    rows. A table that was never created has a fault only if commits of it are on record.
-    """
-    return replay(lake, table, known, upkeeps).faults
-
-
-def replay(lake: str, table: str, known: Mapping[int, str], upkeeps: Container[str] = frozenset()) -> TableLog:
-    """Replay the log of a table and check it; `known` and `upkeeps` as in `check_table`."""
-    files = files_of(Lake(lake).path(table))
-    try:
-        for _ in range(_TRIES):
-            first, log = listing(files).commits[:1], _Replay(files, TABLES[table], known, upkeeps).run()
-            if not log.faults or listing(files).commits[:1] == first:  # else upkeep has removed the oldest meanwhile
-                break
-    except OSError as error:
-        raise damaged(lake, table, error) from error
-    return log
-
-
-@dataclass(slots=True)
-class _Replay:
-    files: TableFiles
-    table: Table
-    known: Mapping[int, str]
-    upkeeps: Container[str]
-    log: TableLog = field(default_factory=TableLog)
-
-    def run(self) -> TableLog:
+    def replay(self) -> TableLog:
+        """Replay the commits, and compare all other files of the log with the result."""
         names = listing(self.files)
         if not names.commits:
             if self.known:
                 self._say("its log", "it holds no commit, though some are on record. Restore the table from a copy")
-            return self.log
+            return self
         self._check_gaps(names)
         for name in names.unused:
             self._say(
@@ -120,12 +86,12 @@ class _Replay:
         self._replay(names)
         if names.has_hint:
             self._check_hint(names)
-        if self.log.state is not None:
-            self._check_files(self.log.state)
-        return self.log
+        if self.state is not None:
+            self._check_files(self.state)
+        return self
 
     def _say(self, place: str, words: str) -> None:
-        self.log.faults.append(TableFault(self.table.name, place, words))
+        self.faults.append(_fault(self.table.name, place, words))
 
     def _check_gaps(self, names: LogListing) -> None:
         first, newest = names.commits[0], names.commits[-1]
@@ -165,7 +131,7 @@ class _Replay:
                 self._check_checkpoint(names, commit.version, state)
             if commit.version in checksums:
                 self._check_checksum(commit.version, state)
-        self.log.state = state
+        self.state = state
 
     def _basis(self, names: LogListing) -> tuple[int | None, TableState | None]:
         """Return the checkpoint that the replay begins with (None: version 0), and its state (None without a start)."""
@@ -186,7 +152,7 @@ class _Replay:
     def _check_commit(self, commit: LoggedCommit, before: Mapping[str, Any]) -> None:
         place, known = f"commit {commit.version}", self.known.get(commit.version)
         if commit.digest == known:
-            self.log.sound.add(commit.version)
+            self.sound.add(commit.version)
         elif commit.ended == known:
             name = self.files.full(commit_name(commit.version))
             self._say(place, f"its last byte, a line feed, is cut off, and nothing else. Put it back: echo >> {name}")
@@ -196,8 +162,7 @@ class _Replay:
                 "its bytes are not those on record: it was changed or replaced after it was written, so readers may be "
                 "led to other files or past some of them. Restore it from a copy",
             )
-        stamp = commit.info.get("timestamp")
-        self.log.written_at[commit.version] = _moment(stamp)
+        self.written_at[commit.version] = commit.at
         if commit.fault is not None:
             self._say(place, f"it {commit.fault}")
             return
@@ -212,9 +177,9 @@ class _Replay:
             if words := file_fault(self.table, add):
                 self._say(place, f"{words}. Restore the table from a copy")
         if commit.removes:
-            self.log.rewritten.add(commit.version)
+            self.rewritten.add(commit.version)
         if _removes_rows(commit) and _upkeep_of(commit.info) not in self.upkeeps:
-            self._say(place, _rewriting(commit.info))
+            self._say(place, _rewriting(commit))
 
     def _check_metadata(self, place: str, metadata: Any, protocol: Any) -> None:
         faults = [*metadata_faults(self.table, metadata)] if metadata else []
@@ -251,29 +216,29 @@ class _Replay:
             )
 
     def _files_of(self, parts: Collection[str]) -> str:
-        hint = self.files.full(f"{LOG_FOLDER}/{HINT}")
-        return f"{', '.join(self.files.full(f'{LOG_FOLDER}/{name}') for name in parts)} and {hint}"
+        names = ", ".join(self.files.full(f"{LOG_FOLDER}/{name}") for name in parts)
+        return f"{names} and {self.files.full(HINT_NAME)}"
 
     def _check_checksum(self, version: int, state: TableState) -> None:
-        place, name = f"checksum {version}", self.files.full(checksum_name(version))
+        place, name = f"checksum {version}", checksum_name(version)
+        checksum = self._json(place, name)
+        for words in () if checksum is None else _checksum_faults(state, checksum):
+            self._say(place, f"{words}: Spark goes by it. Remove {self.files.full(name)}; readers do without it")
+
+    def _json(self, place: str, name: str) -> Mapping[str, Any] | None:
+        """Return the content of a checksum or hint; None if it is gone, or cut short, which is a fault."""
         try:
-            checksum = read_checksum(self.files, version)
+            return read_object(self.files, name)
         except FileNotFoundError:
-            return
+            return None
         except DamagedLogFile:
-            self._say(place, f"it is empty or cut short. Remove {name}; readers do without it")
-            return
-        for words in _checksum_faults(state, checksum):
-            self._say(place, f"{words}: Spark goes by it. Remove {name}; readers do without it")
+            self._say(place, f"it is empty or cut short. Remove {self.files.full(name)}; readers do without it")
+            return None
 
     def _check_hint(self, names: LogListing) -> None:
-        name = self.files.full(f"{LOG_FOLDER}/{HINT}")
-        try:
-            hint = read_hint(self.files)
-        except FileNotFoundError:
-            return
-        except DamagedLogFile:
-            self._say(HINT, f"it is empty or cut short. Remove {name}; readers do without it")
+        name = self.files.full(HINT_NAME)
+        hint = self._json(HINT, HINT_NAME)
+        if hint is None:
             return
         version = hint.get("version")
         # A writer may have added a checkpoint since `names` was listed.
@@ -290,8 +255,8 @@ class _Replay:
         """
         for path, add in state.files.items():
             added_in = state.added_in.get(path)
-            by_upkeep = added_in is None or added_in in self.log.rewritten
-            if added_in in self.log.sound or not (by_upkeep or self.table.name in OUTSIDE_MANIFESTS):
+            by_upkeep = added_in is None or added_in in self.rewritten
+            if added_in in self.sound or not (by_upkeep or self.table.name in OUTSIDE_MANIFESTS):
                 continue
             if words := statistics_fault(self.files, self.table, add):
                 place = f"file {path}" if added_in is None else f"commit {added_in}, file {path}"
@@ -299,6 +264,22 @@ class _Replay:
                     place,
                     f"{words}: queries pass over rows, or count them wrong. Restore the log or the file from a copy",
                 )
+
+
+def replay(lake: str, table: str, known: Mapping[int, str], upkeeps: Container[str] = frozenset()) -> TableLog:
+    """Replay the log of a table and check it; `known` and `upkeeps` as in `TableLog`.
+
+    A table that was never created has a fault only if commits of it are on record.
+    """
+    files = files_of(Lake(lake).path(table))
+    try:
+        for _ in range(_TRIES):
+            first, log = listing(files).commits[:1], TableLog(files, TABLES[table], known, upkeeps).replay()
+            if not log.faults or listing(files).commits[:1] == first:  # else upkeep has removed the oldest meanwhile
+                break
+    except OSError as error:
+        raise damaged(lake, table, error) from error
+    return log
 
 
 def _checksum_faults(state: TableState, checksum: Mapping[str, Any]) -> Iterator[str]:
@@ -322,9 +303,9 @@ def _removes_rows(commit: LoggedCommit) -> bool:
     return bool(commit.removes) and (changes or commit.info.get("operation") not in _KEEPING_ROWS)
 
 
-def _rewriting(info: Mapping[str, Any]) -> str:
-    at = _moment(info.get("timestamp"))
-    when = "" if at is None else f" of {at.isoformat(timespec='seconds')}"
+def _rewriting(commit: LoggedCommit) -> str:
+    info = commit.info
+    when = "" if commit.at is None else f" of {commit.at.isoformat(timespec='seconds')}"
     by = info.get("engineInfo") or info.get("clientVersion") or "an unknown writer"
     return (
         f"it is a {info.get('operation', 'commit')}{when} by {by} that removes or changes rows, and no upkeep on "
@@ -339,13 +320,6 @@ def _upkeep_of(info: Mapping[str, Any]) -> str:
     except NotJson:
         return ""
     return str(metadata.get("upkeep") or "") if isinstance(metadata, dict) else ""
-
-
-def _moment(milliseconds: object) -> datetime | None:
-    try:
-        return datetime.fromtimestamp(int(milliseconds) / 1000, UTC)  # type: ignore[call-overload]
-    except (TypeError, ValueError, OverflowError, OSError):
-        return None
 
 
 def _runs(versions: list[int]) -> Iterator[tuple[int, int]]:
@@ -376,7 +350,7 @@ def note_commits(known: Known, attempts: Iterable[Attempt]) -> None:
             known.setdefault(write.table, {}).setdefault(write.version, write.commit)
 
 
-def check_tables(lake: str, known: Known, upkeeps: Iterable[Row]) -> list[TableFault]:
+def check_tables(lake: str, known: Known, upkeeps: Iterable[Row]) -> list[Fault]:
     """Return the faults of all tables' folders; commits of `upkeeps` may remove rows.
 
     An export has other table versions than the record, so `known` is not used for one.
@@ -385,11 +359,11 @@ def check_tables(lake: str, known: Known, upkeeps: Iterable[Row]) -> list[TableF
         known = {}
     ids = frozenset(str(row["upkeep_id"]) for row in upkeeps)
     words = "it is a symbolic link, by which readers and upkeep leave the lake. Remove it"
-    faults = [TableFault(link.parent.name, link.name, words) for link in links_at(Lake(lake).root)]
-    return faults + [fault for table in OF_RECORD for fault in check_table(lake, table, known.get(table, {}), ids)]
+    faults = [_fault(link.parent.name, link.name, words) for link in links_at(Lake(lake).root)]
+    return faults + [fault for table in OF_RECORD for fault in replay(lake, table, known.get(table, {}), ids).faults]
 
 
-def counted_upkeeps(lake: str, known: Mapping[int, str], now: datetime) -> tuple[list[Row], list[TableFault]]:
+def counted_upkeeps(lake: str, known: Mapping[int, str], now: datetime) -> tuple[list[Row], list[Fault]]:
     """Return the rows of `upkeeps` that count, and a fault for each other row.
 
     The commit of a row that counts is on record, if any commit of the table is. Its time is not after its commit, nor
@@ -408,7 +382,7 @@ def counted_upkeeps(lake: str, known: Mapping[int, str], now: datetime) -> tuple
             counted.append(row)
         else:
             place = f"{row['state']} row of upkeep {row['upkeep_id']}"
-            faults.append(TableFault(_UPKEEPS, place, f"{reason}: it counts for nothing, and no row expires by it"))
+            faults.append(_fault(_UPKEEPS, place, f"{reason}: it counts for nothing, and no row expires by it"))
     return counted, faults
 
 

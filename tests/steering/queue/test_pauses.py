@@ -37,7 +37,7 @@ class Operator:
         append_row(self.lake, "controls", row)
 
     def publishes(self, now: datetime | None = None) -> None:
-        announce_controls(self.spark, self.lake, [self.other, self.cycle], sign_with(), now or datetime.now(UTC))
+        announce_controls(self.lake, [self.other, self.cycle], sign_with(), now or datetime.now(UTC))
 
 
 @pytest.fixture

@@ -6,23 +6,20 @@ listed by a manifest in `cycles`.
 
 from __future__ import annotations
 
-from evenkeel.lake.record.attempts import (
-    Attempt,
-    attempts_of,
-    chunked,
+from evenkeel.lake.record.attempts import Attempt, attempts_of, chunked, trusted
+from evenkeel.lake.record.ranges import (
+    LATEST,
+    Record,
+    clusters_of,
+    find_cycles,
     read_attempts,
     read_commands,
     read_cycles,
     read_rows,
     read_rows_of,
-    read_table,
-    read_table_if_any,
-    read_where,
-    trusted,
 )
-from evenkeel.lake.record.ranges import LATEST, Record, clusters_of, find_cycles
 from evenkeel.lake.record.recent_rows import newest_cycles
-from evenkeel.lake.record.tables import Row
+from evenkeel.lake.record.tables import Row, read_table, read_table_if_any
 
 __all__ = [
     "LATEST",
@@ -41,6 +38,5 @@ __all__ = [
     "read_rows_of",
     "read_table",
     "read_table_if_any",
-    "read_where",
     "trusted",
 ]

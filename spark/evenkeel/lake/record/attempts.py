@@ -6,25 +6,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
-from evenkeel.errors import LakeError
 from evenkeel.handover import Write
 from evenkeel.lake.manifest import writes_of
-from evenkeel.lake.outbox import SENT, with_outcomes
-from evenkeel.lake.record.tables import (
-    FileFilter,
-    Row,
-    all_of,
-    between,
-    count,
-    equals,
-    files_between,
-    is_in,
-    is_table,
-    rows_where,
-)
+from evenkeel.lake.outbox import SENT
+from evenkeel.lake.record.tables import Row
 
 
 @dataclass(frozen=True)
@@ -105,34 +92,11 @@ class Attempt:
 
     def writes_of(self, table: str) -> tuple[Write, ...]:
         """Return its writes to one table."""
-        return self._writes_by_table.get(table, ())
+        return tuple(write for write in self.writes if write.table == table)
 
     def reads_of(self, table: str) -> tuple[Write, ...]:
         """Return the writes to one table that it read."""
-        return self._reads_by_table.get(table, ())
-
-    @cached_property
-    def _writes_by_table(self) -> dict[str, tuple[Write, ...]]:
-        return _by_table(self.writes)
-
-    @cached_property
-    def _reads_by_table(self) -> dict[str, tuple[Write, ...]]:
-        return _by_table(self.reads)
-
-
-def _by_table(writes: Iterable[Write]) -> dict[str, tuple[Write, ...]]:
-    by_table: dict[str, list[Write]] = {}
-    for write in writes:
-        by_table.setdefault(write.table, []).append(write)
-    return {table: tuple(table_writes) for table, table_writes in by_table.items()}
-
-
-def read_attempts(lake: str | Path, *, cluster: str | None = None) -> list[Attempt]:
-    """Return all attempts on record, oldest cycle first; the order within a cycle is that of the chain.
-
-    Raises LakeError if there is no lake, or its `cycles` table cannot be read.
-    """
-    return attempts_of(rows_where(lake, "cycles", equals("cluster", cluster)))
+        return tuple(write for write in self.reads if write.table == table)
 
 
 def attempts_of(rows: Iterable[Row]) -> list[Attempt]:
@@ -163,12 +127,6 @@ def chunked(
         yield chunk
 
 
-def read_cycles(lake: str | Path, *, cluster: str | None = None) -> list[Attempt]:
-    """Return the attempt that counts for each cluster and cycle, by cluster and time; see `trusted`."""
-    attempts = read_attempts(lake, cluster=cluster)
-    return trusted(attempts, _plans_sent(lake, attempts))
-
-
 def trusted(attempts: Iterable[Attempt], plans_sent: frozenset[str] = frozenset()) -> list[Attempt]:
     """Return one attempt per cluster and cycle: the one that sent commands, else the newest live one, else the
     newest."""
@@ -184,13 +142,6 @@ def _rank(attempt: Attempt, plans_sent: frozenset[str]) -> tuple[bool, bool, int
     return (attempt.plan_id in plans_sent, attempt.kind != "backfill", attempt.number)
 
 
-def _plans_sent(lake: str | Path, attempts: Sequence[Attempt]) -> frozenset[str]:
-    """Return the plans of which a command went out; a dry run sends none, so nothing is read for it."""
-    if all(attempt.mode == "dry_run" for attempt in attempts):
-        return frozenset()
-    return plans_of(rows_where(lake, "commands"), rows_where(lake, "outcomes"))
-
-
 def are_told_apart_by_commands(attempts: Sequence[Attempt]) -> bool:
     """Return True if only sent commands can show which attempts count: a cycle has several, and not all are dry
     runs."""
@@ -202,109 +153,3 @@ def plans_of(commands: Iterable[Row], outcomes: Iterable[Row]) -> frozenset[str]
     """Return the plans of which a command went out, or may have."""
     sent = {row["command_id"] for row in outcomes if row["outcome"] in SENT}
     return frozenset(row["plan_id"] for row in commands if row["command_id"] in sent)
-
-
-def read_table(lake: str | Path, table: str, *, cluster: str | None = None) -> list[Row]:
-    """Return all rows of a table that no manifest lists."""
-    return rows_where(lake, table, equals("cluster", cluster))
-
-
-def read_table_if_any(lake: str | Path, table: str) -> list[Row]:
-    """Return the rows of `read_table` for a table that a lake may lack; then there are no rows."""
-    return read_table(lake, table) if is_table(lake, table) else []
-
-
-def read_where(lake: str | Path, table: str, where: Mapping[str, Sequence[object]]) -> list[Row]:
-    """Return the rows of a table that no manifest lists, whose columns have one of the values given."""
-    return rows_where(lake, table, all_of(*(is_in(column, values) for column, values in where.items())))
-
-
-def read_commands(lake: str | Path, manifest: Attempt) -> list[Row]:
-    """Return the commands of an attempt's plan, each once, with their last `outcome`, `seen_at` and `detail`, if any.
-
-    They are read by command id, whatever manifest lists the rows: a later cycle's observation of a command counts too.
-    """
-    if manifest.plan_id is None or manifest.mode == "dry_run":
-        return []
-    condition = all_of(is_in("cluster", [manifest.cluster]), is_in("cycle_at", [manifest.cycle_at]))
-    files = _files_of([manifest])
-    commands = [
-        row for row in rows_where(lake, "commands", condition, files=files) if row["plan_id"] == manifest.plan_id
-    ]
-    sent = {row["command_id"]: row for row in commands if row["mode"] != "dry_run"}
-    return with_outcomes(sent.values(), rows_where(lake, "outcomes", condition, files=files)) if sent else []
-
-
-def read_rows(
-    lake: str | Path, manifest: Attempt, table: str, *, columns: Sequence[str] | None = None, check: bool = True
-) -> list[Row]:
-    """Return the rows of `table` that this attempt wrote for its cluster, as dicts, in the order of the table's key.
-
-    A map column comes as a dict, a timestamp as an aware datetime in UTC. With `check`, raises LakeError for fewer rows
-    than the manifest lists: they expired, or the table is damaged.
-    """
-    return read_rows_of(lake, [manifest], table, columns=columns, check=check)[manifest.attempt_id]
-
-
-def read_rows_of(
-    lake: str | Path,
-    manifests: Sequence[Attempt],
-    table: str,
-    *,
-    columns: Sequence[str] | None = None,
-    check: bool = False,
-    where: Mapping[str, Sequence[str]] | None = None,
-) -> dict[str, list[Row]]:
-    """Return `read_rows` for several attempts in one pass: attempt_id -> rows. `where` is column -> allowed values."""
-    from evenkeel.lake.schemas import TABLES
-
-    rows: dict[str, list[Row]] = {manifest.attempt_id: [] for manifest in manifests}
-    listed = {w.write_id: w for manifest in manifests for w in manifest.writes_of(table)}
-    if not listed:
-        return rows
-    if check:
-        for manifest in manifests:
-            _check_complete(lake, table, manifest)
-    stamp = ("cluster", "cycle_at", "write_id")
-    wanted = None if columns is None else [*stamp, *(c for c in columns if c not in stamp)]
-    condition = all_of(
-        is_in("cluster", sorted({m.cluster for m in manifests})),
-        is_in("cycle_date", sorted({m.cycle_at.date() for m in manifests})),
-        between("cycle_at", min(m.cycle_at for m in manifests), max(m.cycle_at for m in manifests)),
-        is_in("write_id", sorted(listed)),
-        *(is_in(column, list(values)) for column, values in (where or {}).items()),
-    )
-    owners: dict[tuple[str, datetime, str], list[str]] = {}
-    for manifest in manifests:
-        for write in manifest.writes_of(table):
-            owners.setdefault((manifest.cluster, manifest.cycle_at, write.write_id), []).append(manifest.attempt_id)
-    files = _files_of(manifests)
-    for row in rows_where(lake, table, condition, wanted, files):
-        for attempt_id in owners.get((row["cluster"], row["cycle_at"], row["write_id"]), ()):
-            rows[attempt_id].append(row)
-    key = [column for column in TABLES[table].key if columns is None or column in columns]
-    for attempt_rows in rows.values():
-        attempt_rows.sort(key=lambda row: tuple(str(row[column]) for column in key))
-    return rows
-
-
-def _files_of(manifests: Sequence[Attempt]) -> list[FileFilter]:
-    """Return filters of the files that may have rows of these attempts; the log knows the span of a file's moments."""
-    moments = [manifest.cycle_at for manifest in manifests]
-    clusters = sorted({manifest.cluster for manifest in manifests})
-    return files_between(clusters, min(moments), max(moments), sorted({moment.date() for moment in moments}))
-
-
-def _check_complete(lake: str | Path, table: str, manifest: Attempt) -> None:
-    writes = manifest.writes_of(table)
-    expected = sum(write.rows for write in writes)
-    ids = sorted(write.write_id for write in writes)
-    at = manifest.cycle_at
-    conditions = (is_in("cluster", [manifest.cluster]), is_in("cycle_date", [at.date()]), between("cycle_at", at, at))
-    existing = count(lake, table, all_of(*conditions, is_in("write_id", ids)), _files_of([manifest]))
-    if existing < expected:
-        raise LakeError(
-            f"table {table} of {lake} holds {existing} of the {expected} rows that the manifest of {manifest.cluster} "
-            f"at {manifest.cycle_at.isoformat()} lists (writes {', '.join(ids)}): they are past their retention, or "
-            "the table is damaged. Restore the table, or decide the cycle again."
-        )

@@ -54,7 +54,6 @@ class KnownFiles:
         import pyarrow.compute as pc
 
         self._starts: dict[str, tuple[int, int]] = {}
-        self._made: dict[int, KnownFile] = {}
         self._first = self._last = self._rows = np.empty(0, np.int64)
         if actions is None or not actions.num_rows:
             return
@@ -165,14 +164,11 @@ class KnownFiles:
         return self._starts.get(cluster, (0, 0))
 
     def _file(self, place: int) -> KnownFile:
-        known_file = self._made.get(place)
-        if known_file is None:
-            known_file = self._made[place] = KnownFile(
-                unquote(self._path[place].as_py()),
-                self._cluster[place].as_py(),
-                int(self._first[place]),
-                int(self._last[place]),
-                int(self._rows[place]),
-                int(self._size[place]),
-            )
-        return known_file
+        return KnownFile(
+            unquote(self._path[place].as_py()),
+            self._cluster[place].as_py(),
+            int(self._first[place]),
+            int(self._last[place]),
+            int(self._rows[place]),
+            int(self._size[place]),
+        )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from evenkeel.errors import NoSuchCycle
+from evenkeel.errors import LakeError, NoSuchCycle
 from evenkeel.handover import RECORDING
+from evenkeel.lake.outbox import with_outcomes
 from evenkeel.lake.record.attempts import Attempt, are_told_apart_by_commands, attempts_of, plans_of, trusted
 from evenkeel.lake.record.known_files import FIRST_MOMENT, LAST_MOMENT, KnownFiles
 from evenkeel.lake.record.tables import (
@@ -107,9 +108,12 @@ class Record:
         """Return the rows of `cycles` themselves."""
         return as_rows(self._table_of("cycles", cluster, (first, last), where, columns))
 
-    def links(self, cluster: str) -> Any:
-        """Return all manifests of a cluster in the chain's order, as an Arrow table of the columns of the chain."""
-        table = self._table_of("cycles", cluster, (FIRST_MOMENT, LAST_MOMENT), None, _LINK)
+    def links(self, cluster: str, *more: str) -> Any:
+        """Return all manifests of a cluster in the chain's order, as an Arrow table of the columns of the chain.
+
+        `more`: further columns.
+        """
+        table = self._table_of("cycles", cluster, (FIRST_MOMENT, LAST_MOMENT), None, (*_LINK, *more))
         return table.sort_by([("sequence", "ascending"), ("manifest_digest", "ascending")])
 
     def moments(
@@ -233,24 +237,19 @@ class Record:
         from evenkeel.lake.schemas import TABLES
 
         rows_by_attempt: dict[str, list[Row]] = {attempt.attempt_id: [] for attempt in attempts}
-        owner = {
-            write.write_id: attempt.attempt_id
-            for attempt in attempts
-            for write in attempt.writes_of(table)
-            if write.rows
-        }
-        if not owner:
+        owners: dict[tuple[str, datetime], list[str]] = {}
+        for attempt in attempts:
+            for write in attempt.writes_of(table):
+                if write.rows:
+                    owners.setdefault((write.write_id, attempt.cycle_at), []).append(attempt.attempt_id)
+        if not owners:
             return rows_by_attempt
         moments = [attempt.cycle_at for attempt in attempts]
-        listed = at_moments(moments) & is_in("write_id", sorted(owner))
+        listed = at_moments(moments) & is_in("write_id", sorted({write_id for write_id, _ in owners}))
         condition = listed if where is None else listed & where
         wanted = None if columns is None else list(dict.fromkeys((*columns, "cycle_at", "write_id")))
-        dates = tuple(sorted({moment.date() for moment in moments}))
-        span = min(moments), max(moments)
-        at = {attempt.attempt_id: attempt.cycle_at for attempt in attempts}
-        for row in as_rows(self._table_of(table, attempts[0].cluster, span, condition, wanted, dates)):
-            attempt_id = owner.get(row["write_id"])
-            if attempt_id is not None and row["cycle_at"] == at[attempt_id]:
+        for row in as_rows(self._table_at(table, attempts[0].cluster, moments, condition, wanted)):
+            for attempt_id in owners.get((row["write_id"], row["cycle_at"]), ()):
                 rows_by_attempt[attempt_id].append(row)
         key = [column for column in TABLES[table].key if columns is None or column in columns]
         for rows in rows_by_attempt.values():
@@ -276,9 +275,7 @@ class Record:
         whole = at_moments(moments) & is_in("write_id", sorted({*ids.to_pylist()}))
         condition = whole if where is None else at_moments(moments) & where
         wanted = list(dict.fromkeys((*columns, "cycle_at", "write_id")))
-        dates = tuple(sorted({moment.date() for moment in moments}))
-        span = min(moments), max(moments)
-        arrow_table = self._table_of(table, listed[0][1].cluster, span, condition, wanted, dates)
+        arrow_table = self._table_at(table, listed[0][1].cluster, moments, condition, wanted)
         if where is not None:
             arrow_table = arrow_table.filter(pc.is_in(arrow_table.column("write_id").cast(pa.string()), value_set=ids))
         places = pc.index_in(arrow_table.column("write_id").cast(pa.string()), value_set=ids).to_numpy()
@@ -300,13 +297,9 @@ class Record:
         if not listed:
             return counts
         moments = [attempt.cycle_at for attempt, _ in listed]
-        dates = tuple(sorted({moment.date() for moment in moments}))
         condition = is_in("write_id", sorted({write.write_id for _, write in listed}))
-        span = min(moments), max(moments)
-        rows = self._table_of(table, listed[0][0].cluster, span, condition, ["write_id"], dates)
-        counted = {
-            attempt["values"]: attempt["counts"] for attempt in pc.value_counts(rows.column("write_id")).to_pylist()
-        }
+        rows = self._table_at(table, listed[0][0].cluster, moments, condition, ["write_id"])
+        counted = {one["values"]: one["counts"] for one in pc.value_counts(rows.column("write_id")).to_pylist()}
         for attempt, write in listed:
             counts[attempt.attempt_id] += counted.get(write.write_id, 0)
         return counts
@@ -328,6 +321,13 @@ class Record:
         if not dates:
             return []
         return as_rows(self._table_of(table, cluster, (first, last), where, columns, dates))
+
+    def _table_at(
+        self, table: str, cluster: str, moments: Sequence[datetime], where: Any, columns: Sequence[str] | None
+    ) -> Any:
+        """Return an Arrow table of a cluster's rows of the dates of these moments, from the first to the last."""
+        dates = tuple(sorted({moment.date() for moment in moments}))
+        return self._table_of(table, cluster, (min(moments), max(moments)), where, columns, dates)
 
     def _table_of(
         self,
@@ -396,6 +396,74 @@ def find_cycles(
         times = ", ".join(a.cycle_at.isoformat() for a in chosen)
         raise NoSuchCycle(f"{cycle} fits several cycles: {times}. Give the time in full.")
     return chosen
+
+
+def read_attempts(lake: str | Path, *, cluster: str | None = None) -> list[Attempt]:
+    """Return all attempts on record, by cluster, cycle and number.
+
+    Raises LakeError if there is no lake, or its `cycles` table cannot be read.
+    """
+    record = Record(lake)
+    names = record.clusters() if cluster is None else [cluster]
+    return [attempt for name in names for attempt in record.attempts(name, FIRST_MOMENT, LAST_MOMENT)]
+
+
+def read_cycles(lake: str | Path, *, cluster: str | None = None) -> list[Attempt]:
+    """Return the attempt that counts for each cluster and cycle, by cluster and time; see `trusted`."""
+    record = Record(lake)
+    names = record.clusters() if cluster is None else [cluster]
+    return [attempt for name in names for attempt in record.cycles(name, FIRST_MOMENT, LAST_MOMENT)]
+
+
+def read_commands(lake: str | Path, manifest: Attempt) -> list[Row]:
+    """Return the commands of an attempt's plan, each once, with their last `outcome`, `seen_at` and `detail`, if any.
+
+    They are read by command id, whatever manifest lists the rows: a later cycle's observation of a command counts too.
+    """
+    if manifest.plan_id is None or manifest.mode == "dry_run":
+        return []
+    record, cycle = Record(lake), (manifest.cluster, manifest.cycle_at, manifest.cycle_at)
+    commands = record.outbox("commands", *cycle, where=is_in("plan_id", [manifest.plan_id]))
+    sent = [row for row in commands if row["mode"] != "dry_run"]
+    return with_outcomes(sent, record.outbox("outcomes", *cycle)) if sent else []
+
+
+def read_rows(
+    lake: str | Path, manifest: Attempt, table: str, *, columns: Sequence[str] | None = None, check: bool = True
+) -> list[Row]:
+    """Return the rows of `table` that this attempt wrote for its cluster, as dicts, in the order of the table's key.
+
+    A map column comes as a dict, a timestamp as an aware datetime in UTC. With `check`, raises LakeError for fewer rows
+    than the manifest lists: they expired, or the table is damaged.
+    """
+    writes = manifest.writes_of(table)
+    expected = sum(write.rows for write in writes)
+    if check and (existing := Record(lake).counts([manifest], table)[manifest.attempt_id]) < expected:
+        ids = ", ".join(sorted(write.write_id for write in writes))
+        raise LakeError(
+            f"table {table} of {lake} holds {existing} of the {expected} rows that the manifest of {manifest.cluster} "
+            f"at {manifest.cycle_at.isoformat()} lists (writes {ids}): they are past their retention, or the table is "
+            "damaged. Restore the table, or decide the cycle again."
+        )
+    return read_rows_of(lake, [manifest], table, columns=columns)[manifest.attempt_id]
+
+
+def read_rows_of(
+    lake: str | Path,
+    manifests: Sequence[Attempt],
+    table: str,
+    *,
+    columns: Sequence[str] | None = None,
+    where: Mapping[str, Sequence[str]] | None = None,
+) -> dict[str, list[Row]]:
+    """Return `read_rows` for several attempts in one pass: attempt_id -> rows. `where` is column -> allowed values."""
+    record, rows = Record(lake), dict[str, list[Row]]()
+    condition = all_of(*(is_in(column, values) for column, values in where.items())) if where else None
+    wanted = None if columns is None else ["cluster", *columns]
+    for cluster in dict.fromkeys(manifest.cluster for manifest in manifests):
+        attempts = [manifest for manifest in manifests if manifest.cluster == cluster]
+        rows |= record.rows(attempts, table, columns=wanted, where=condition)
+    return rows
 
 
 class OnRecord(Protocol):

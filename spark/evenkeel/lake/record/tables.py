@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import date, datetime, timedelta
@@ -62,8 +62,20 @@ class OpenTables:
 
     @contextmanager
     def look(self) -> Iterator[None]:
-        """Hold one look: in the block each table stays as first opened; other threads do not take part."""
-        token = _LOOK.set(_Look(self))
+        """Hold one look: in the block each table stays as first opened; other threads do not take part.
+
+        No table is older than the manifests.
+        """
+        seen: dict[str, Any] = {}
+
+        def table(path: str) -> Any:
+            if path not in seen:
+                if path.endswith(_MANIFESTS):  # rows that manifests list were written before them
+                    seen.clear()
+                seen[path] = self.current(path)
+            return seen[path]
+
+        token = _LOOK.set(table)
         try:
             yield
         finally:
@@ -81,21 +93,7 @@ class OpenTables:
         return opened
 
 
-class _Look:
-    def __init__(self, tables: OpenTables) -> None:
-        self._tables = tables
-        self._seen: dict[str, Any] = {}
-
-    def table(self, path: str) -> Any:
-        """Return a table that is not older than the manifests: their listed rows were written before them."""
-        if path not in self._seen:
-            if path.endswith(_MANIFESTS):
-                self._seen.clear()
-            self._seen[path] = self._tables.current(path)
-        return self._seen[path]
-
-
-_LOOK: ContextVar[_Look | None] = ContextVar("evenkeel_look", default=None)
+_LOOK: ContextVar[Callable[[str], Any] | None] = ContextVar("evenkeel_look", default=None)
 
 
 Row = dict[str, Any]
@@ -111,13 +109,23 @@ def rows_where(
     table: str,
     condition: Any = None,
     columns: Sequence[str] | None = None,
-    files: Sequence[FileFilter] | None = None,
 ) -> list[Row]:
-    """Return the rows that meet a condition, all of them without one; `files` restricts them to some files."""
+    """Return the rows that meet a condition, all of them without one."""
     try:
-        return as_rows(dataset(lake, table, files).to_table(columns=columns, filter=condition))
+        return as_rows(dataset(lake, table).to_table(columns=columns, filter=condition))
     except (OSError, ValueError, KeyError) as error:
         raise damaged(lake, table, error) from error
+
+
+def read_table(lake: str | Path, table: str, where: Mapping[str, Sequence[object]] | None = None) -> list[Row]:
+    """Return the rows of a table that no manifest lists: all, or those whose columns have one of the values given."""
+    conditions = [is_in(column, values) for column, values in (where or {}).items()]
+    return rows_where(lake, table, all_of(*conditions) if conditions else None)
+
+
+def read_table_if_any(lake: str | Path, table: str) -> list[Row]:
+    """Return the rows of `read_table` for a table that a lake may lack; then there are no rows."""
+    return read_table(lake, table) if is_table(lake, table) else []
 
 
 def as_rows(table: Any) -> list[Row]:
@@ -147,14 +155,6 @@ def _values(column: Any) -> list[Any]:
     return values
 
 
-def count(lake: str | Path, table: str, condition: Any, files: Sequence[FileFilter] | None = None) -> int:
-    """Return the number of rows that meet a condition."""
-    try:
-        return int(dataset(lake, table, files).count_rows(filter=condition))
-    except (OSError, ValueError) as error:
-        raise damaged(lake, table, error) from error
-
-
 def dataset(lake: str | Path, table: str, files: Sequence[FileFilter] | None = None) -> Any:
     """Return the files of a table as one dataset."""
     return dataset_of(open_table(lake, table), lake, table, files)
@@ -169,7 +169,7 @@ def open_table(lake: str | Path, table: str, *, is_own: bool = False) -> Any:
 
     try:
         look, path = None if is_own else _LOOK.get(), _path(lake, table)
-        opened = delta_table(path) if look is None else look.table(path)
+        opened = delta_table(path) if look is None else look(path)
     except TableNotFoundError as error:
         is_table(lake, table)  # raises LakeError without the right to look
         if table == "cycles" or not is_table(lake, "cycles"):
@@ -271,11 +271,6 @@ def damaged(lake: str | Path, table: str, error: Exception) -> LakeError:
         "Its files are damaged or incomplete; restore them from a copy, or decide the cycle again."
     )
     return LakeError(f"table {table} of the lake {lake} cannot be read: {first_line(error)[:_TOLD]}. {known}")
-
-
-def equals(column: str, value: object | None) -> Any:
-    """Return a condition for rows with that value; no condition for None."""
-    return None if value is None else is_in(column, [value])
 
 
 def is_in(column: str, values: Sequence[object]) -> Any:
