@@ -187,6 +187,7 @@ FIGURES: dict[str, tuple[int, float | None, float | None]] = {
     "broker_totals_agree": (3, 0.0, 10.0),
     "namespaces_have_two_parts": (2, *NOTHING),
     "policies_name_brokers": (0, *NOTHING),
+    "expressions_can_be_read": (0, *NOTHING),
     "domains_name_brokers_once": (0, *NOTHING),
     "groups_fit_domains": (0, *NOTHING),
 }
@@ -368,6 +369,9 @@ def policy(*primary: str) -> dict[str, Any]:
     return {"matched": {"namespaces": [["acme/web"]], "primary": [[*primary]], "secondary": []}}
 
 
+REFUSED = {"matched": {"namespaces": [["acme/web"]], "primary": [None], "secondary": []}}
+
+
 @pytest.mark.parametrize(
     ("built", "rule", "sample"),
     [
@@ -379,6 +383,10 @@ def policy(*primary: str) -> dict[str, Any]:
         (
             sound().policies(isolation_policies=json.dumps({"near": policy("b1"), "port": policy()})),
             *("policies_name_brokers", "port"),
+        ),
+        (
+            sound().policies(isolation_policies=json.dumps({"near": policy("b1"), "odd": REFUSED})),
+            *("expressions_can_be_read", "odd"),
         ),
         (
             sound().policies(failure_domains=[("d1", ["b1:8080", "b2:8080"]), ("d2", ["b2:8080"])]),

@@ -249,7 +249,10 @@ def _quarantined(rows: StatusRows, _: datetime) -> Finding | None:
 
 
 MISCONFIGURED = frozenset(
-    {"namespaces_have_two_parts", "policies_name_brokers", "domains_name_brokers_once", "groups_fit_domains"}
+    {
+        *("namespaces_have_two_parts", "policies_name_brokers", "expressions_can_be_read"),
+        *("domains_name_brokers_once", "groups_fit_domains"),
+    }
 )
 """Rules of `validation_results` on what is configured: `validate.configuration_rules`."""
 

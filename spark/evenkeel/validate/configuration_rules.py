@@ -34,12 +34,33 @@ def namespaces_have_two_parts(facts: ClusterFacts) -> Found:
     "An expression has to match a broker's whole host name, without port: `pulsar-1.*`, not `pulsar-1:8080`.",
 )
 def policies_name_brokers(facts: ClusterFacts) -> Found:
-    """Check that each isolation policy matches a broker, by an expression that is primary or secondary."""
-    policies = json.loads(facts.policies.get("isolation_policies") or "{}")
-    matched = {name: body["matched"] for name, body in policies.items() if "matched" in body}
-    idle = sorted(name for name, of in matched.items() if not any(map(any, (of["primary"], of["secondary"]))))
+    """Check that each isolation policy matches a broker, by an expression that is primary or secondary; one with an
+    expression that Java refuses breaks `expressions_can_be_read` instead."""
+    matched = _matched(facts)
+    idle = sorted(
+        name
+        for name, of in matched.items()
+        if not any(names or names is None for role in ("primary", "secondary") for names in of[role])
+    )
     sentence = f"{len(idle)} of {len(matched)} isolation policies match no broker at all: {listing(idle)}."
     return Found(len(matched), idle if facts.listed else [], sentence)
+
+
+@cross_rule(
+    "cluster_policies", WARN, "Correct it with `pulsar-admin ns-isolation-policy set`; `rejected` has the text."
+)
+def expressions_can_be_read(facts: ClusterFacts) -> Found:
+    """Check that Java reads the expressions of isolation policies; one that it refuses matches nothing."""
+    policies = _matched(facts)
+    refused = sorted(name for name, of in policies.items() if any(None in names for names in of.values()))
+    sentence = f"{len(refused)} of {len(policies)} isolation policies have an expression that Java refuses: "
+    return Found(len(policies), refused, f"{sentence}{listing(refused)}.")
+
+
+def _matched(facts: ClusterFacts) -> dict[str, Any]:
+    """Isolation policy -> list of expressions -> the names that each expression matches, None if Java refuses it."""
+    policies = json.loads(facts.policies.get("isolation_policies") or "{}")
+    return {name: body["matched"] for name, body in policies.items() if "matched" in body}
 
 
 @cross_rule("cluster_policies", WARN, "Leave each broker in one domain: `pulsar-admin clusters update-failure-domain`.")
@@ -76,6 +97,7 @@ def _items(mapping: Any) -> list[tuple[str, Any]]:
 CONFIGURATION_RULES = (
     namespaces_have_two_parts,
     policies_name_brokers,
+    expressions_can_be_read,
     domains_name_brokers_once,
     groups_fit_domains,
 )
