@@ -39,7 +39,7 @@ class AttemptsSoFar:
     """The recorded attempts at a run's cycles; `is_there` says of a write that its table still has its commit."""
 
     def __init__(self, rows: Sequence[Row], is_there: Callable[[Row], bool] = lambda write: True) -> None:
-        self.lost = {row["attempt_id"] for row in rows if not all(map(is_there, row["writes"] or ()))}
+        self._is_there = is_there
         self._kinds = {(row["attempt_id"], row["row_kind"]) for row in rows}
         self._planned: dict[tuple[str, datetime], list[Row]] = {}
         for row in rows:
@@ -49,6 +49,10 @@ class AttemptsSoFar:
     def has(self, row: Row, row_kind: str) -> bool:
         """Return True if the attempt of this row has such a recorded row."""
         return (row["attempt_id"], row_kind) in self._kinds
+
+    def is_lost(self, row: Row) -> bool:
+        """Return True if a table has lost a commit of this attempt."""
+        return not all(map(self._is_there, row["writes"] or ()))
 
     def attempts_at(self, row: Row) -> Sequence[Row]:
         """The `planned` rows of the same cycle, oldest first."""
@@ -86,7 +90,7 @@ def as_recorded(row: dict[str, Any], known: AttemptsSoFar, *, is_handed_on: bool
         for earlier in before
         if _outcome(earlier) == _outcome(row)
         and (not is_handed_on or _serves(earlier, row))
-        and earlier["attempt_id"] not in known.lost
+        and not known.is_lost(earlier)
     ]
     if same:
         listed = {"attempt_id": same[-1]["attempt_id"], "kind": same[-1]["kind"]}
