@@ -41,6 +41,7 @@ def recorded(airflow: Airflow, lake: Path) -> None:
         assert ended(airflow, run_id)["state"] == "success"
 
 
+@pytest.mark.exhaustive
 def test_a_simulation_is_started_from_the_page_and_leads_to_its_comparison(
     browser: Browser, airflow: Airflow, lake: Path, unpaused: None, recorded: None
 ) -> None:

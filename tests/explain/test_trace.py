@@ -9,8 +9,7 @@ import pytest
 
 from evenkeel.errors import BadInput, NoSuchCycle
 from evenkeel.explain import times
-from evenkeel.explain.trace import as_json, as_text, inputs, of_broker, of_snapshot, of_write
-from evenkeel.explain.trace.links import MOST_LINKS
+from evenkeel.explain.trace import MOST_LINKS, as_json, as_text, inputs, of_broker, of_snapshot, of_write
 from evenkeel.lake.record import Attempt, read_attempts
 from tests.lakes.acting_lake import B1, B2, B3, FIRST, UNLOAD_ID, WHOLE
 from tests.lakes.plausible import HOT, LAB_FIRST, NEXT, SKIPPED, B, broker_load, bundle_load, decision

@@ -215,6 +215,7 @@ def test_of_two_windows_that_overlap_the_second_goes_on_and_nothing_is_doubled(
     demand_sound(spark, new_lake)
 
 
+@pytest.mark.exhaustive
 def test_a_window_that_begins_before_the_first_snapshot_begins_with_that(
     decided: Decided, clusters: Path, tmp_path: Path
 ) -> None:

@@ -70,6 +70,7 @@ def test_a_simulation_is_kept_with_its_scenario_and_seed_and_comes_out_again(
     assert rows_of(tmp_path, "replay_cycles", other["replay_id"]) != kept["replay_cycles"]
 
 
+@pytest.mark.exhaustive
 def test_recorded_traffic_is_simulated_beside_the_record(spark, lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
     versions = {table: newest_version(str(lake / table)) for table in OF_RECORD}
     cluster = next(iter(CLUSTERS))
