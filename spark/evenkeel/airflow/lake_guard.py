@@ -64,15 +64,14 @@ def lease_elsewhere(lake: str, cluster: str, now: datetime) -> str | None:
 def _lease_end(lake: str, cluster: str) -> datetime | None:
     """Return the end of the last step of a cluster's lease; None without one, or if it cannot be read."""
     # Imported late: most clusters were never moved, and reading imports as much as the rest of the task.
-    from evenkeel.lake.controls import LEASE
-    from evenkeel.lake.record import read_table
+    from evenkeel.lake.controls import leases
+    from evenkeel.lake.store import Lake
 
     try:
-        rows = read_table(lake, "controls", {"cluster": [cluster], "kind": [LEASE]})
+        lease = leases(Lake(lake), [cluster]).get(cluster)
     except NoLake:
         return None
     except (EvenkeelError, OSError) as error:
         log.warning("whether another lake still holds %s is not known: %s", cluster, error)
         return None
-    last = max(rows, key=lambda row: (row["token"], row["at"]), default=None)
-    return None if last is None else last["until"]
+    return None if lease is None else lease.until

@@ -150,7 +150,7 @@ def take_leases(
 def renew_leases(
     spark: SparkSession, lake: Lake, clusters: Sequence[str], holder: str, length: timedelta
 ) -> dict[str, Lease]:
-    """Return extend the leases that are still ours; return the others unchanged."""
+    """Extend the leases that are still ours, and return the last step of each cluster's lease."""
     _step(spark, lake, clusters, holder, length, only_own=True)
     return leases(lake, clusters)
 
