@@ -1,4 +1,4 @@
-"""What the planner decides on clusters of every kind is as it is on file, figure by figure."""
+"""The planner decides on clusters of every kind as the file has it, figure by figure."""
 
 import json
 from functools import cache

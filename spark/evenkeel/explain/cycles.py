@@ -132,9 +132,10 @@ def outbox_about(
     bundles: Sequence[str],
     columns: tuple[Sequence[str] | None, Sequence[str] | None] = (None, None),
 ) -> tuple[list[Row], list[Row]]:
-    """Return commands about the subject, by its `bundles` if it is no broker, with their observed outcomes.
+    """Return the commands about a subject, and their observed outcomes.
 
-    `span`: cluster, and the first and last cycle; `columns`: of the commands and of the outcomes, None for all.
+    `bundles`: whose commands they are, unless the subject is a broker. `span`: cluster, and the first and last cycle;
+    `columns`: of the commands and of the outcomes, None for all.
     """
     named = is_in("bundle", bundles)
     if subject.kind == "broker":
