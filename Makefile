@@ -11,10 +11,10 @@ PURE := not (spark or airflow or browser or pulsar or slow or exhaustive)
 RESULTS := build/test-all.xml
 TYPES := build/mypy.txt
 PROCESSES := -n auto --dist loadscope --no-loadscope-reorder
-LOCK = .venv/bin/uv pip compile -q pyproject.toml --python-version 3.11 --no-annotate --custom-compile-command "make lock"
+LOCK = .venv/bin/uv pip compile -q pyproject.toml --extra engine --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command "make lock"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev demo ui report test test-all check conformance e2e soak bench docs lock format stop clean
+.PHONY: help setup setup-dev demo ui report test test-all check compat conformance e2e soak bench docs dist lock format stop clean
 
 help: ## list the targets
 	@echo "Evenkeel: make TARGET"
@@ -72,7 +72,10 @@ docs: setup ## write the reference pages that come from the code
 
 lock: setup-dev ## compile requirements*.txt from pyproject.toml, keeping what still fits (ARGS=--upgrade for newer)
 	@$(LOCK) $(ARGS) -o requirements.txt > /dev/null
-	@$(LOCK) $(ARGS) --extra dev -c requirements.txt -o requirements-dev.txt > /dev/null
+	@$(LOCK) $(ARGS) --group dev -c requirements.txt -o requirements-dev.txt > /dev/null
+
+dist: setup-dev ## build the wheel and the source archive in dist/
+	@.venv/bin/uv build -q --out-dir dist && ls dist/*.whl dist/*.tar.gz
 
 format: setup-dev ## let ruff format the code
 	@.venv/bin/ruff format .
@@ -81,13 +84,13 @@ stop: ## end the Spark server that this checkout left running
 	@if [ -x .venv/bin/evenkeel ]; then .venv/bin/evenkeel engine stop; else echo "nothing was running"; fi
 
 clean: stop ## remove what runs and tests left behind; .venv stays
-	@rm -rf build .airflow .evenkeel .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@rm -rf build dist .airflow .evenkeel .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	@find spark dags plugins tests benchmarks tools -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 # Also finds out version managers whose python3.11 is a stub that cannot run.
 define demand_python
-$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null || { \
-	echo "Evenkeel needs Python 3.11, and '$(PYTHON)' is missing or another version." >&2; \
+$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null || { \
+	echo "Evenkeel needs Python 3.11, 3.12 or 3.13, and '$(PYTHON)' is missing or another version." >&2; \
 	echo "On Debian 12: apt-get install python3 python3-venv; elsewhere e.g. pyenv install 3.11." >&2; \
 	echo "Then: make $(or $(MAKECMDGOALS),setup) PYTHON=/path/to/python3.11" >&2; exit 1; }
 endef

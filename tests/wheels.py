@@ -14,12 +14,17 @@ FOLDERS = ("dags", "plugins", "expectations")
 SECONDS = 600
 
 
+def copy_of_checkout(folder: Path) -> Path:
+    """A clone with what is not committed yet of what a wheel is made of."""
+    subprocess.run(["git", "clone", "-q", str(CHECKOUT), str(folder)], check=True)
+    for name in ("spark", "pyproject.toml", *FOLDERS):
+        subprocess.run(["cp", "-r", "-T", str(CHECKOUT / name), str(folder / name)], check=True)
+    return folder
+
+
 def wheel_of(folder: Path, version: str | None = None) -> Path:
     """Builds the wheel, with what is not committed yet, into the new folder; `version` in the place of its own."""
-    source = folder / "source"
-    subprocess.run(["git", "clone", "-q", str(CHECKOUT), str(source)], check=True)
-    for name in ("spark", "pyproject.toml", *FOLDERS):
-        subprocess.run(["cp", "-r", "-T", str(CHECKOUT / name), str(source / name)], check=True)
+    source = copy_of_checkout(folder / "source")
     if version is not None:
         module = source / "spark" / "evenkeel" / "__init__.py"
         head, mark, _ = module.read_text().partition("__version__ = ")

@@ -1,7 +1,8 @@
 """Sets this checkout up: `.venv` with everything pinned, the project itself, and the jars of Delta and of S3.
 
-Needs Python 3.11 and nothing else: run by `make setup` before any package is there. A second run finds the stamps of
-the first and does nothing, without a network. Packages come through pip, which honours the user's own configuration.
+Needs Python 3.11, 3.12 or 3.13 and nothing else: run by `make setup` before any package is there. A second run finds
+the stamps of the first and does nothing, without a network. Packages come through pip, which honours the user's own
+configuration.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections import deque
@@ -25,6 +27,8 @@ ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
 LOCKS = {"runtime": ROOT / "requirements.txt", "dev": ROOT / "requirements-dev.txt"}
+PYTHONS = ((3, 11), (3, 13))
+"""The oldest and the newest minor version of Python that Evenkeel was tried with."""
 SAY_EVERY_SECONDS = 10.0
 STARTED = time.monotonic()
 
@@ -47,13 +51,16 @@ def main() -> int:
 
 
 def demand_python() -> None:
-    if sys.version_info[:2] != (3, 11):
-        give_up(f"This is Python {sys.version.split()[0]}, Evenkeel needs 3.11: make setup PYTHON=/path/to/python3.11")
+    if not PYTHONS[0] <= sys.version_info[:2] <= PYTHONS[1]:
+        give_up(
+            f"This is Python {sys.version.split()[0]}, Evenkeel needs 3.11, 3.12 or 3.13: "
+            "make setup PYTHON=/path/to/python3.11"
+        )
     try:
         import ensurepip  # noqa: F401
         import venv  # noqa: F401
     except ImportError:
-        give_up("This Python lacks its venv module; on Debian and Ubuntu: apt-get install python3.11-venv")
+        give_up("This Python lacks its venv module; on Debian and Ubuntu: apt-get install python3-venv")
 
 
 @contextmanager
@@ -71,14 +78,14 @@ def alone() -> Iterator[None]:
 
 
 def is_usable(folder: Path) -> bool:
-    """Whether the environment runs, with the right Python, and was made for this very path."""
+    """Whether the environment runs, with this Python's minor version, and was made for this very path."""
     python = folder / "bin" / "python"
     if not os.access(python, os.X_OK):
         return False
-    code = "import sys, pip; print(sys.version_info[:2] == (3, 11), sys.prefix)"
+    code = "import sys, pip; print(sys.version_info[:2], sys.prefix)"
     answer = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False).stdout.strip()
     scripts_fit = str(folder) in (folder / "bin" / "activate").read_text(encoding="utf-8")
-    return answer == f"True {folder}" and scripts_fit
+    return answer == f"{sys.version_info[:2]} {folder}" and scripts_fit
 
 
 def create_venv() -> None:
@@ -129,14 +136,17 @@ def install_project() -> None:
 
 def install(wanted: str) -> None:
     lock = LOCKS[wanted]
-    pins = [line for line in lock.read_text().splitlines() if line and not line.startswith("#")]
+    pins = lock.read_text(encoding="utf-8").replace(" \\\n", "").splitlines()
+    pins = [pin for pin in pins if not pin.startswith("#")]
     say(f"installing {len(pins)} packages from {lock.name}; the first time this takes some minutes and 1.5 GB")
     # pyspark comes as source, 450 MB of it: a pip of its own works on it while another fetches the rest. Its two
     # packages share files, so they stay together. --no-deps: the lock is complete, there is nothing to resolve.
-    spark = [pin for pin in pins if pin.startswith("pyspark")]
-    others = [pin for pin in pins if pin not in spark]
-    options = ["install", "--no-deps", "--no-compile"]
-    pip([[*options, *spark], [*options, *others]], len(pins))
+    options = ["install", "--no-deps", "--no-compile", "--require-hashes", "-r"]
+    with tempfile.TemporaryDirectory() as folder:
+        spark, others = Path(folder) / "spark.txt", Path(folder) / "others.txt"
+        spark.write_text("\n".join(pin for pin in pins if pin.startswith("pyspark")), encoding="utf-8")
+        others.write_text("\n".join(pin for pin in pins if not pin.startswith("pyspark")), encoding="utf-8")
+        pip([[*options, str(spark)], [*options, str(others)]], len(pins))
     install_project()
     compile_packages()
     for done in {"runtime", wanted}:  # the dev lock holds the runtime one

@@ -22,7 +22,7 @@ from tests.airflow.xcom import XCom
 
 pytestmark = pytest.mark.airflow
 
-OLDER = CodeId("0.0.9", "d2:" + "0" * 64)
+OLDER = CodeId("0.0.9", "d3:3.11/4.1:" + "0" * 64)
 WHAT_TO_DO = "to one version, and restart them; then trigger a new run of rebalance, or clear all tasks of that run"
 
 
@@ -45,7 +45,7 @@ nothing_done.__name__ = "aggregate"
 
 
 LINES = {
-    "other code": r"ran Evenkeel 0\.0\.9 \(code d2:00000000\), and this task runs Evenkeel ",
+    "other code": r"ran Evenkeel 0\.0\.9 \(code d3:3\.11/4\.1:00000000\), and this task runs Evenkeel ",
     "of a later form": "handed on cannot be read by Evenkeel .*another version left it .*invented_later",
 }
 
@@ -71,7 +71,7 @@ def test_a_task_beside_a_spark_server_of_another_version_says_its_own_and_is_tri
 
     stale.__name__ = "aggregate"
     ti = XCom().of("rebalance", RUN, "aggregate")
-    with pytest.raises(AirflowException, match=r"other code .* This task runs Evenkeel .* \(code d2:") as failed:
+    with pytest.raises(AirflowException, match=r"other code .* This task runs Evenkeel .* \(code d3:") as failed:
         steps.carry_on(stale, None, left("validate", handover()), ti)  # type: ignore[arg-type]
     assert not isinstance(failed.value, AirflowFailException)
     assert ti.xcom_pull("aggregate", key="reason") == str(failed.value)

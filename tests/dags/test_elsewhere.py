@@ -188,8 +188,8 @@ def test_an_upgrade_in_a_run_ends_in_one_line_and_the_cleared_run_goes_through(
     local.pause(paused=False)
     assert ended(local, run)["state"] == "failed"
     reason = str(scene.attempt("local", "upgraded", "failed").reason)
-    assert f"ran Evenkeel {__version__} (code d2:" in reason
-    assert f", and this task runs Evenkeel {OTHER_VERSION} (code d2:" in reason
+    assert f"ran Evenkeel {__version__} (code d3:" in reason
+    assert f", and this task runs Evenkeel {OTHER_VERSION} (code d3:" in reason
     assert reason.endswith(WHAT_TO_DO)
     assert "\n" not in reason
     after = list(states(local, run).values())
@@ -263,8 +263,8 @@ def test_a_worker_of_an_earlier_version_decides_whole_cycles_and_a_cycle_begun_b
     scene.airflow.pause(paused=False)
     assert ended(scene.airflow, run)["state"] == "failed"
     reason = str(scene.attempt("celery", "half", "failed").reason)
-    assert f"ran Evenkeel {__version__} (code d2:" in reason
-    assert f", and this task runs Evenkeel {OTHER_VERSION} (code d2:" in reason
+    assert f"ran Evenkeel {__version__} (code d3:" in reason
+    assert f", and this task runs Evenkeel {OTHER_VERSION} (code d3:" in reason
     assert "\n" not in reason
     scene.airflow.clear(run)
     assert ended(scene.airflow, run)["state"] == "success"

@@ -26,8 +26,8 @@ SCRIPTS = Path(sys.executable).parent
 
 def pinned(path: Path) -> dict[str, str]:
     """Package -> version of a list of packages; "" where it has none."""
-    lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
-    return {name: version for name, _, version in (line.partition("==") for line in lines)}
+    lines = [line for line in path.read_text(encoding="utf-8").splitlines() if re.match(r"\w", line)]
+    return {name: version.split(" ")[0] for name, _, version in (line.partition("==") for line in lines)}
 
 
 def test_the_linter_has_nothing_to_say() -> None:
@@ -141,6 +141,18 @@ def test_packages_have_their_versions_from_the_lock_or_from_what_tests_use() -> 
         assert set(names.values()) == {""}
     tested = pinned(CHECKOUT / "requirements-dev.txt")
     assert pinned(DOCKER / "packages-airflow.txt").items() <= tested.items()
+
+
+def test_an_image_has_the_licences_of_its_packages(tmp_path: Path) -> None:
+    told = tmp_path / "notices.txt"
+    subprocess.run([sys.executable, str(DOCKER / "notices.py"), str(told)], check=True)
+    text = told.read_text(encoding="utf-8")
+    assert re.search(r"^psutil \S+: BSD-3-Clause$", text, re.MULTILINE)
+    assert re.search(r"^=+\npsutil \S+: LICENSE\n=+\n(.*\n)*?.*Redistribution and use", text, re.MULTILINE)
+    built = [stage for name, stage in stages().items() if name.endswith("-environment")]
+    assert len(built) == len(IMAGES)
+    for stage in built:
+        assert any("notices.py /opt/evenkeel/venv/THIRD-PARTY-NOTICES.txt" in run for run in stage.all_of("RUN"))
 
 
 IMPORTER = """

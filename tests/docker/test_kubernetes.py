@@ -147,7 +147,7 @@ def test_images_are_those_of_the_dockerfile() -> None:
     assert len(found) == len(IMAGES) + 1
     values = in_yaml(VALUES)
     assert values["defaultAirflowRepository"] == "registry.example/evenkeel-airflow"
-    assert f"apache-airflow=={values['airflowVersion']}\n" in (CHECKOUT / "requirements.txt").read_text()
+    assert f"apache-airflow=={values['airflowVersion']} \\\n" in (CHECKOUT / "requirements.txt").read_text()
 
 
 def test_the_agents_arguments_are_those_of_its_command() -> None:

@@ -1,6 +1,7 @@
 """What is said of this machine, as it is and as it is not to be."""
 
 import os
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -11,34 +12,46 @@ from evenkeel.doctor import machine
 from evenkeel.doctor.checks import CheckFinding, CheckOutcome, Site
 from evenkeel.errors import EvenkeelError
 from evenkeel.sources.configuration import ClusterSource, LiveSource
-from evenkeel.spark.jars import DELTA, cache_folder, locked_jars
+from evenkeel.spark.jars import cache_folder, delta_pins
 
 HERE = Site(environment={})
 
 
 def test_this_machine_is_fine_for_what_tests_need() -> None:
-    for check in (machine.check_package, machine.check_python, machine.check_java, machine.check_jars):
+    checks = (
+        machine.check_package,
+        machine.check_python,
+        machine.check_packages,
+        machine.check_java,
+        machine.check_jars,
+    )
+    for check in checks:
         found = check(HERE, "")
         assert found.outcome == CheckOutcome.OK, found
     assert "Java 17" in machine.check_java(HERE, "").words
-    assert machine.check_packages(HERE, "").outcome in (CheckOutcome.OK, CheckOutcome.WARN)
 
 
-def test_another_version_of_a_package_is_named_and_a_missing_one_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "_pins", lambda: iter([("psutil", "0.0.1"), ("filelock", "0.0.2")]))
+def test_a_version_outside_its_range_is_named_and_so_is_a_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    needs = ["psutil<0.1", "filelock", "no-such-package-anywhere", 'other-package; extra == "engine"']
+    monkeypatch.setattr("importlib.metadata.requires", lambda _: needs)
     found = machine.check_packages(HERE, "")
-    assert found.outcome == CheckOutcome.WARN
-    assert "in place of 0.0.1, filelock" in found.words
-    monkeypatch.setattr(machine, "_pins", lambda: iter([("no-such-package-anywhere", "1")]))
+    assert found.outcome == CheckOutcome.FAIL
+    assert re.fullmatch(r"no-such-package-anywhere missing; psutil [\d.]+, outside <0\.1", found.words)
+
+
+def test_an_engine_of_another_version_than_its_client_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    versions = {"pyspark": "4.0.4", "pyspark-client": "4.1.3", "evenkeel": "1.0.0"}
+    monkeypatch.setattr("importlib.metadata.requires", lambda _: [])
+    monkeypatch.setattr(machine, "_version_of", versions.get)
     found = machine.check_packages(HERE, "")
-    assert (found.outcome, found.words) == (CheckOutcome.FAIL, "no-such-package-anywhere missing")
+    assert found.words == "pyspark 4.0.4 beside pyspark-client 4.1.3, which share files"
 
 
 def test_another_python_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "PYTHON", (3, 99))
+    monkeypatch.setattr(machine, "PYTHONS", ((3, 97), (3, 99)))
     found = machine.check_python(HERE, "")
     assert found.outcome == CheckOutcome.FAIL
-    assert "Python 3.99" in found.advice
+    assert "from 3.97 to 3.99" in found.advice
 
 
 def test_a_folder_without_expectations_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -71,7 +84,7 @@ def test_a_java_that_is_not_there_is_an_error_of_ours(monkeypatch: pytest.Monkey
 def test_jars_that_are_missing_or_others_fail_and_nothing_is_fetched(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    real, (spark, storage) = cache_folder() / "jars", locked_jars(DELTA)
+    real, (spark, storage) = cache_folder() / "jars", delta_pins()
     monkeypatch.setenv("EVENKEEL_CACHE", str(tmp_path))
     found = machine.check_jars(HERE, "")
     assert found.outcome == CheckOutcome.FAIL

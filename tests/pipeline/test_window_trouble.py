@@ -320,7 +320,7 @@ def test_all_of_it_comes_to_what_it_comes_to_one_by_one(
 
 # A record with gaps, the first part of which other code has decided.
 
-EARLIER = "d2:earlier"
+EARLIER = "d3:3.11/4.1:earlier"
 
 
 @pytest.fixture(scope="module")

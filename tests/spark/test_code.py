@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pyspark
 import pytest
 
 import evenkeel
@@ -24,7 +25,10 @@ from evenkeel.spark.code import (
     code_digest_of,
     code_version,
     definition_of,
+    differing_parts,
+    engine_digest,
     imports_of,
+    minor_version,
     package_files,
     runtime_of,
     source_root,
@@ -188,14 +192,20 @@ def test_a_changed_suite_counts_as_changed_code(copy: Copy) -> None:
     assert changed(before, copy.digests()) == {"code"}
 
 
-def test_another_python_or_pyspark_counts_as_changed_code(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_minor_version_of_python_or_pyspark_counts_as_changed_code(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = [code_digest_of(package_files())]
-    with monkeypatch.context() as patch:
-        patch.setattr("platform.python_version", lambda: "3.11.99")
-        seen.append(code_digest_of(package_files()))
-    with monkeypatch.context() as patch:
-        patch.setattr("pyspark.__version__", "4.1.99")
-        seen.append(code_digest_of(package_files()))
+    for name, version, counts in (
+        ("platform.python_version", lambda: "3.99.1", True),
+        ("platform.python_version", lambda: f"{sys.version_info[0]}.{sys.version_info[1]}.99", False),
+        ("pyspark.__version__", "5.1.3", True),
+        ("pyspark.__version__", f"{minor_version(pyspark.__version__)}.99", False),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(name, version)
+            engine, code = engine_digest.__wrapped__(), code_digest_of(package_files())
+        assert (code != seen[0]) == counts
+        assert engine != engine_digest.__wrapped__(), "a server goes on with the very jars that it started with only"
+        seen.append(code)
     assert len({*seen}) == 3
     assert code_digest_of(package_files()) == seen[0]
 
@@ -218,10 +228,23 @@ def test_what_python_leaves_behind_does_not_count(copy: Copy) -> None:
 
 
 def test_the_digest_names_its_definition_and_stays_for_the_process() -> None:
-    assert re.fullmatch("d2:[0-9a-f]{64}", code_digest())
+    assert re.fullmatch(r"d3:\d\.\d+/\d\.\d+:[0-9a-f]{64}", code_digest())
     assert code_digest() is code_digest()
-    assert definition_of(code_digest()) == "d2"
+    assert definition_of(code_digest()) == "d3"
     assert definition_of("c0de" * 16) == definition_of(None) == ""
+
+
+def test_what_differs_from_a_recorded_digest_is_named() -> None:
+    _, versions, code = code_digest().split(":")
+    python, pyspark = versions.split("/")
+    assert differing_parts(code_digest()) == ""
+    assert differing_parts(f"d3:3.99/{pyspark}:{code}") == f"Python 3.99 in place of {python}"
+    assert differing_parts(f"d3:3.99/3.5:{'0' * 64}") == (
+        f"Python 3.99 in place of {python}, pyspark 3.5 in place of {pyspark}, other deciding code"
+    )
+    assert {differing_parts(other) for other in ("d2:4f0c", "4f0c", "", None, "d3:3.11:4f0c")} == {
+        "other definition of the code digest"
+    }
 
 
 def test_imports_are_those_that_the_whole_syntax_tree_shows() -> None:

@@ -1,6 +1,7 @@
 import hashlib
 import zipfile
 from dataclasses import replace
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -8,11 +9,11 @@ import pytest
 from evenkeel.errors import JarError
 from evenkeel.spark.jars import (
     CACHE_VARIABLE,
-    DELTA,
     MIRROR_VARIABLE,
     OBJECT_STORE,
     Jar,
     delta_jars,
+    delta_pins,
     locked_jars,
     main,
     object_store_jars,
@@ -94,7 +95,34 @@ def test_a_jar_that_cannot_be_had_names_what_was_tried(cache: Path, monkeypatch:
 
 def test_deltas_jars_are_there_and_are_the_pinned_ones() -> None:
     digests = [hashlib.sha256(path.read_bytes()).hexdigest() for path in delta_jars()]
-    assert digests == [jar.sha256 for jar in locked_jars(DELTA)]
+    assert digests == [jar.sha256 for jar in delta_pins()]
+    assert {jar.version for jar in delta_pins()} == {metadata.version("delta-spark")}
+
+
+@pytest.mark.parametrize("spark", ["4.0.4", "4.1.3", "4.2.0"])
+def test_deltas_jar_is_the_one_for_the_spark_that_is_there(spark: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    delta = metadata.version("delta-spark")
+    monkeypatch.setattr("evenkeel.spark.jars.installed_version", {"pyspark": spark, "delta-spark": delta}.__getitem__)
+    assert [jar.artifact for jar in delta_pins()] == [f"delta-spark_{spark[:3]}_2.13", "delta-storage"]
+
+
+@pytest.mark.parametrize(("spark", "delta"), [("4.3.0", None), ("4.1.3", "4.3.1")])
+def test_versions_without_a_pinned_jar_are_named(
+    spark: str, delta: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    delta = delta or metadata.version("delta-spark")
+    monkeypatch.setattr("evenkeel.spark.jars.installed_version", {"pyspark": spark, "delta-spark": delta}.__getitem__)
+    with pytest.raises(JarError, match=rf"No jar is pinned of Delta {delta} .* for Spark {spark[:3]}: install one of"):
+        delta_pins()
+
+
+def test_without_the_engine_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent(name: str) -> str:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr("evenkeel.spark.jars.installed_version", absent)
+    with pytest.raises(JarError, match=r"^delta-spark is not installed here: pip install 'evenkeel\[engine\]'"):
+        delta_pins()
 
 
 def test_the_jars_for_object_stores_are_taken_only_where_all_of_them_are_there(cache: Path) -> None:

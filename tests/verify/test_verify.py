@@ -328,7 +328,7 @@ def test_the_newest_manifests_cut_off_show_in_the_log_alone(
         (None, DATA),
         *(
             pytest.param(*other, marks=pytest.mark.exhaustive)
-            for other in (("d2:another", CODE), ("c0de" * 16, DEFINITION))
+            for other in (("d3:3.11/4.1:another", CODE), ("c0de" * 16, DEFINITION))
         ),
     ],
 )

@@ -66,4 +66,4 @@ def _own() -> CodeId:
 
 
 def _named(code: CodeId) -> str:
-    return f"Evenkeel {code.version} (code {code.digest[:11]})"
+    return f"Evenkeel {code.version} (code {code.digest[:20]})"

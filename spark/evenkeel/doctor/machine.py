@@ -8,10 +8,10 @@ import re
 import shutil
 import subprocess
 import sys
-import tomllib
-from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
+
+from packaging.requirements import Requirement
 
 import evenkeel
 from evenkeel.doctor.checks import CheckFinding, Site, fail, ok, skipped, some, warn
@@ -19,11 +19,10 @@ from evenkeel.object_store import is_object_store
 from evenkeel.secret import FILE
 from evenkeel.settings.operation import CONFIGURATION
 from evenkeel.spark.code import code_digest, code_version, source_root, suites_folder
-from evenkeel.spark.jars import DELTA, OBJECT_STORE, cache_folder, jar_faults, locked_jars, server_java
+from evenkeel.spark.jars import OBJECT_STORE, cache_folder, delta_pins, jar_faults, locked_jars, server_java
 
-PYTHON = (3, 11)
+PYTHONS = ((3, 11), (3, 13))
 JAVA = 17
-_PIN = re.compile(r"([A-Za-z0-9_.-]+)==([^;\s]+)")
 _JAVA_VERSION = re.compile(r'version "(\d+)([^"]*)"')
 _LEAST_BYTES, _FEW_BYTES = 256 << 20, 2 << 30
 _FOR_OTHERS = 0o077
@@ -33,7 +32,7 @@ def check_package(_: Site, __: str) -> CheckFinding:
     """The package: a checkout or an installed copy, one version only, and the expectations that validate needs."""
     folder = Path(evenkeel.__file__).resolve().parent
     kind = "a checkout" if (source_root().parent / "pyproject.toml").exists() else "an installed package"
-    words = f"evenkeel {code_version()}, {kind} in {folder}, deciding code {code_digest()[:15]}"
+    words = f"evenkeel {code_version()}, {kind} in {folder}, deciding code {code_digest()[:20]}"
     if not list(suites_folder().glob("*.json")):
         return fail(
             f"{words}: no expectations in {suites_folder()}",
@@ -49,53 +48,48 @@ def check_package(_: Site, __: str) -> CheckFinding:
 
 
 def _installed_version() -> str | None:
-    try:
-        return metadata.version("evenkeel")
-    except metadata.PackageNotFoundError:
-        return None
+    return _version_of("evenkeel")
 
 
 def check_python(_: Site, __: str) -> CheckFinding:
     """The version of Python."""
     words = f"Python {platform.python_version()} ({sys.executable})"
-    if sys.version_info[:2] == PYTHON:
+    if PYTHONS[0] <= sys.version_info[:2] <= PYTHONS[1]:
         return ok(words)
-    return fail(words, f"run it with Python {PYTHON[0]}.{PYTHON[1]}: Spark's workers and the pinned packages need it")
+    (major, least), (_major, most) = PYTHONS
+    return fail(words, f"run it with a Python from {major}.{least} to {major}.{most}")
 
 
 def check_packages(_: Site, __: str) -> CheckFinding:
-    """The versions of the packages that this version was tried with."""
-    pins = dict(_pins())
-    if not pins:
-        return skipped("neither the installed package nor a checkout says which versions it wants")
+    """The versions of the packages, against the ranges that Evenkeel's metadata name."""
+    if _installed_version() is None:
+        return skipped("evenkeel is not installed here, so no metadata say which packages it needs")
     wrong, missing = [], []
-    for name, wanted in pins.items():
-        try:
-            version = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            missing.append(name)
-            continue
-        if version != wanted:
-            wrong.append(f"{name} {version} in place of {wanted}")
+    needed = [need for need in map(Requirement, metadata.requires("evenkeel") or ()) if _is_needed(need)]
+    for need in needed:
+        found = _version_of(need.name)
+        if found is None:
+            missing.append(need.name)
+        elif not need.specifier.contains(found, prereleases=True):
+            wrong.append(f"{need.name} {found}, outside {need.specifier}")
+    engine, client = _version_of("pyspark"), _version_of("pyspark-client")
+    if engine not in (None, client):
+        wrong.append(f"pyspark {engine} beside pyspark-client {client}, which share files")
     if not wrong and not missing:
-        return ok(f"{len(pins)} packages as pinned")
-    advice = "`make setup` in a checkout, or `pip install -r requirements.txt`"
-    if missing:
-        return fail(f"{some(missing)} missing" + (f"; {some(wrong)}" if wrong else ""), advice)
-    return warn(some(wrong), advice)
+        return ok(f"{len(needed)} packages, each of a version that Evenkeel can use")
+    words = "; ".join([*([f"{some(missing)} missing"] if missing else []), *([some(wrong)] if wrong else [])])
+    return fail(words, "`make setup` in a checkout, or `pip install evenkeel` with the constraints of your Airflow")
 
 
-def _pins() -> Iterator[tuple[str, str]]:
-    """Package -> pinned version: of the checkout, else of the installed package."""
-    project = source_root().parent / "pyproject.toml"
-    if project.exists():
-        wanted = tomllib.loads(project.read_text(encoding="utf-8"))["project"]["dependencies"]
-    else:
-        wanted = metadata.requires("evenkeel") if _installed_version() else []
-    for requirement in wanted or ():
-        match = _PIN.match(requirement)
-        if match is not None and "extra ==" not in requirement:
-            yield match[1], match[2]
+def _is_needed(need: Requirement) -> bool:
+    return need.marker is None or need.marker.evaluate({"extra": ""})
+
+
+def _version_of(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
 
 
 def check_java(_: Site, __: str) -> CheckFinding:
@@ -114,7 +108,7 @@ def check_java(_: Site, __: str) -> CheckFinding:
 def check_jars(site: Site, _: str) -> CheckFinding:
     """Check that Delta's jars, and those for a lake in an object store, exist and are the pinned ones."""
     in_store = any(is_object_store(lake) for lake in (site.lake, *site.lakes.values()) if lake is not None)
-    jars = [*locked_jars(DELTA), *(locked_jars(OBJECT_STORE) if in_store else ())]
+    jars = [*delta_pins(), *(locked_jars(OBJECT_STORE) if in_store else ())]
     faults = jar_faults(jars)
     if not faults:
         return ok(f"{len(jars)} jars in {cache_folder() / 'jars'}, with the pinned digests")

