@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
+TRIES = 4
+"""On a machine that is busy, a lease of some seconds can run out before the first request: then a publisher leaves its
+plan to the next try."""
+
+
 class Killer:
     """Kills a publisher at its first request that would change something: before that was carried out, or after."""
 
@@ -59,12 +64,15 @@ def publish_killed(case: Case, engine: Engine, kills: Iterable[bool]) -> Counter
     case.handover = with_settings(case.handover, evenkeelCommandsInFlight=1)
     killed = Counter[str]()
     for after in chain(kills, repeat(None)):
-        effects = len(pulsar.effects)
-        killer = Killer(after=bool(after))
-        pulsar.faults = killer if after is not None else lambda broker, method, path: None
-        killer.victim = start_publisher(engine.url, case.handover, pulsar.url)
-        killer.victim.join(120)
-        assert not killer.victim.is_alive()
+        for _ in range(TRIES):
+            effects = len(pulsar.effects)
+            killer = Killer(after=bool(after))
+            pulsar.faults = killer if after is not None else lambda broker, method, path: None
+            killer.victim = start_publisher(engine.url, case.handover, pulsar.url)
+            killer.victim.join(300)
+            assert not killer.victim.is_alive()
+            if killer.killed or case.outcomes()["done"] == len(case.commands()) > 0:
+                break
         if not killer.killed:
             break
         point = "after" if killer._after else "before"
