@@ -11,7 +11,7 @@ PURE := not (spark or airflow or browser or pulsar or slow or exhaustive)
 RESULTS := build/test-all.xml
 TYPES := build/mypy.txt
 PROCESSES := -n auto --dist loadscope --no-loadscope-reorder
-LOCK = .venv/bin/uv pip compile -q pyproject.toml --extra engine --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command "make lock"
+LOCK = .venv/bin/uv pip compile -q pyproject.toml --extra engine --group demo --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command "make lock"
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-dev demo ui report test test-all check compat conformance e2e soak bench docs dist lock format stop clean

@@ -27,6 +27,7 @@ def locked(name: str) -> dict[str, str]:
 def test_every_package_that_is_asked_for_is_in_the_lock_in_its_range(lock: str) -> None:
     found, pins = project(), locked(lock)
     wanted = [*found["project"]["dependencies"], *found["project"]["optional-dependencies"]["engine"]]
+    wanted += found["dependency-groups"]["demo"]
     if lock == "requirements-dev.txt":
         wanted += found["dependency-groups"]["dev"]
     for need in map(Requirement, wanted):

