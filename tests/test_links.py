@@ -17,7 +17,11 @@ def pages() -> list[Path]:
     """The pages of the project; the changelog tells of names as they once were."""
     found = [
         *(CHECKOUT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
-        *(page for folder in ("docs", "adr", "benchmarks", "devtools") for page in sorted((CHECKOUT / folder).rglob("*.md"))),
+        *(
+            page
+            for folder in ("docs", "adr", "benchmarks", "devtools")
+            for page in sorted((CHECKOUT / folder).rglob("*.md"))
+        ),
     ]
     return [*found, *sorted((CHECKOUT / "tests").rglob("*.md")), CHECKOUT / "docker" / "README.md"]
 
