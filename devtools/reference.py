@@ -102,7 +102,8 @@ def columns_file() -> str:
     lines.writerow(("table", "column", "type", "unit", "meaning"))
     for table in EVERY_TABLE.values():
         for column in table.columns:
-            kind = column.type if column.nullable else f"{column.type} not null"
+            kind = f"`{column.type}`" if "<" in column.type else column.type
+            kind += "" if column.nullable else " not null"
             lines.writerow((table.name, column.name, kind, column.unit, column.comment))
     return text.getvalue()
 
