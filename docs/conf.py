@@ -4,6 +4,7 @@ The source is the whole checkout, so that pages may link to decisions, benchmark
 """
 
 import re
+from pathlib import Path
 
 from sphinx.application import Sphinx
 
@@ -12,7 +13,7 @@ extensions = ["myst_parser"]
 root_doc = "docs/README"
 include_patterns = [
     *("*.md", "docs/*.md", "docs/*/*.md", "adr/*.md", "benchmarks/*.md", "docker/README.md"),
-    *("devtools/tampering.md", "tests/faults.md", "demo/generated/README.md"),
+    *("devtools/tampering.md", "tests/faults.md", "demo/*/README.md"),
 ]
 exclude_patterns = [".*", "build", "spark", "plugins", "tests/*/**"]
 suppress_warnings = ["toc.not_included"]
@@ -22,14 +23,22 @@ html_title = project
 myst_heading_anchors = 6
 SECTION = re.compile(r"^## (.+)$", re.M)
 LINKED = re.compile(r"^\| .+? \| \[([^\]]+)\]\(((?!\.\./)[^)#]+)\.md\)", re.M)
+LINK = re.compile(r"\[([^\]]*)\]\(([^)#\s:]+)\)")
 
 
 def setup(app: Sphinx) -> None:
-    """Have the map of the pages fill the side bar."""
-    app.connect("source-read", add_side_bar)
+    """Change the sources as they are read."""
+    app.connect("source-read", without_links_to_folders)
+    app.connect("source-read", with_side_bar)
 
 
-def add_side_bar(app: Sphinx, document: str, source: list[str]) -> None:
+def without_links_to_folders(app: Sphinx, document: str, source: list[str]) -> None:
+    """Keep only the words of links to folders, which a site cannot show."""
+    folder = Path(app.srcdir, document).parent
+    source[0] = LINK.sub(lambda link: link[1] if (folder / link[2]).is_dir() else link[0], source[0])
+
+
+def with_side_bar(_app: Sphinx, document: str, source: list[str]) -> None:
     """Append a hidden table of contents per section to the map: the first page that each row names."""
     if document != root_doc:
         return
