@@ -14,7 +14,7 @@ PROCESSES := -n auto --dist loadscope --no-loadscope-reorder
 LOCK = .venv/bin/uv pip compile -q pyproject.toml --extra engine --group demo --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command "make lock"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev demo ui report test test-all check compat conformance e2e soak bench docs dist lock format stop clean
+.PHONY: help setup setup-dev demo ui report test test-all check compat conformance e2e soak bench docs site dist lock format stop clean
 
 help: ## list the targets
 	@echo "Evenkeel: make TARGET"
@@ -69,6 +69,10 @@ bench: setup-dev ## measure speed and memory (ARGS names single benchmarks)
 docs: setup ## write the reference pages that come from the code
 	@$(RUN) -m devtools.reference docs/reference
 	@$(RUN) -m devtools.rooms
+
+site: setup-dev ## build the documentation as a site with search in build/site; a warning fails
+	@.venv/bin/sphinx-build -q -W --keep-going -c docs -b html . build/site
+	@echo build/site/docs/README.html
 
 lock: setup-dev ## compile requirements*.txt from pyproject.toml, keeping what still fits (ARGS=--upgrade for newer)
 	@$(LOCK) $(ARGS) -o requirements.txt > /dev/null

@@ -4,7 +4,7 @@
 for each recording; without names all are taken whose name begins with `own-` (a cluster that shed by itself, with its
 brokers' logs) or `by-hand-` (commands given by hand). Each snapshot is decided as it came, all recordings side by side;
 then the cycles are replayed by every shedder of their load manager. Prints the tables of
-docs/reference/replayed-recordings.md.
+benchmarks/replayed-recordings.md.
 
 The goal: with recorded settings every recorded plan comes out again.
 """

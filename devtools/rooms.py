@@ -125,15 +125,13 @@ def head_of(room: str) -> str:
 
 
 def table() -> str:
-    """Return the rooms as a table in Markdown, the highest first, with their content and imported rooms."""
-    lines = ["| room | what it holds | imports from |", "|---|---|---|"]
+    """Return the rooms as a table in Markdown, the highest first, with their content."""
+    lines = ["|room|what it holds|", "|---|---|"]
     for layer in reversed(LAYERS):
         for room in layer:
-            room_modules = [path for path in modules() if room_of(path) == room]
-            uses = set().union(*(rooms_in(path.read_text(encoding="utf-8")) for path in room_modules)) - {room}
             place = f"{room}.py" if (PACKAGE / f"{room}.py").exists() else f"{room}/"
             link = f"[`{place}`](../../spark/evenkeel/{place})"
-            lines.append(f"| {link} | {head_of(room)} | {', '.join(sorted(uses)) or 'nothing of ours'} |")
+            lines.append(f"|{link}|{head_of(room)}|")
     return "\n".join(lines)
 
 

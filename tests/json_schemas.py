@@ -12,15 +12,12 @@ REFERENCE = Path(__file__).resolve().parents[1] / "docs" / "reference"
 
 def schemas() -> dict[str, Any]:
     """Command -> its documented schema."""
-    (of_status,) = re.findall(r"```json schema\n(.*?)```", (REFERENCE / "status-json.md").read_text("utf-8"), re.S)
+    rows = re.findall(r"^\|(`.+?`)\|\[.+?\]\((json/.+?\.json)\)\|", (REFERENCE / "json.md").read_text("utf-8"), re.M)
     found: dict[str, Any] = {}
-    for section in re.split(r"^### ", (REFERENCE / "json.md").read_text("utf-8"), flags=re.M)[1:]:
-        head, _, body = section.partition("\n")
-        own = re.findall(r"```json schema\n(.*?)```", body, re.S)
-        assert len(own) == 1 or "[status-json.md]" in body, head
-        for name in re.findall(r"`(.+?)`", head):
+    for names, file in rows:
+        for name in re.findall(r"`(.+?)`", names):
             assert name not in found, name
-            found[name] = json.loads(own[0] if own else of_status)
+            found[name] = json.loads((REFERENCE / file).read_text("utf-8"))
     return found
 
 

@@ -17,7 +17,11 @@ def pages() -> list[Path]:
     """The pages of the project; the changelog tells of names as they once were."""
     found = [
         *(CHECKOUT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
-        *sorted((CHECKOUT / "docs").rglob("*.md")),
+        *(
+            page
+            for folder in ("docs", "adr", "benchmarks", "devtools")
+            for page in sorted((CHECKOUT / folder).rglob("*.md"))
+        ),
     ]
     return [*found, *sorted((CHECKOUT / "tests").rglob("*.md")), CHECKOUT / "docker" / "README.md"]
 
@@ -68,7 +72,7 @@ def test_pages_lead_somewhere() -> None:
 def test_the_list_of_pages_is_whole() -> None:
     docs = CHECKOUT / "docs"
     listed = {target for target, _ in LINK.findall((docs / "README.md").read_text())}
-    names = {path.relative_to(docs).as_posix() for path in docs.rglob("*.md") if path.parent.name != "decisions"}
+    names = {path.relative_to(docs).as_posix() for path in docs.rglob("*.md")}
     assert names - listed == {"README.md"}
 
 

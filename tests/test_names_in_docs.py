@@ -238,7 +238,12 @@ def names_of_pages() -> Iterator[tuple[str, str]]:
     the reader's.
     """
     pages = (CHECKOUT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "docker/README.md"))
-    for page in (*pages, *sorted((CHECKOUT / "docs").rglob("*.md")), *sorted((CHECKOUT / "tests").rglob("*.md"))):
+    folders = (
+        page
+        for name in ("docs", "adr", "benchmarks", "devtools", "tests")
+        for page in sorted((CHECKOUT / name).rglob("*.md"))
+    )
+    for page in (*pages, *folders):
         text = page.read_text(encoding="utf-8")
         blocks = " ".join(match.group() for match in FENCED.finditer(text))
         if not NO_LONGER_HOLDS.search(text):

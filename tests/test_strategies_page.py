@@ -12,7 +12,7 @@ from evenkeel.settings.keys.balancing import PLACEMENTS, SHEDDERS, SPLIT_ALGORIT
 
 REFERENCE = Path(__file__).resolve().parent.parent / "docs" / "reference"
 PAGE = (REFERENCE / "strategies.md").read_text(encoding="utf-8")
-ROWS = sorted(set(re.findall(r"^\| `(\w+)` \| (.*?) \| (.*?) \| (.*?) \|$", PAGE, re.MULTILINE)))
+ROWS = sorted(set(re.findall(r"^\|`(\w+)`\|(.*?)\|(.*?)\|(.*?)\|$", PAGE, re.MULTILINE)))
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])

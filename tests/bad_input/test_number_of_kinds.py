@@ -10,7 +10,7 @@ from tests.bad_input.messages import bodies, wishes
 from tests.bad_input.params import params, variables
 from tests.bad_input.snapshots import clusters, heads
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "explanation" / "faults.md"
+PAGE = Path(__file__).resolve().parents[1] / "faults.md"
 
 
 def test_the_page_says_how_many_kinds_there_are() -> None:

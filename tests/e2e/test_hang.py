@@ -1,7 +1,7 @@
 """A thousand moves under load, with a snapshot each second and a broker killed in between: no broker hangs.
 
 A modular broker that acquires several bundles can hang for good if a tool reads its `ownedNamespaces`. Evenkeel made
-that read once, and a broker hung in each of three such runs (docs/explanation/broker-hangs.md).
+that read once, and a broker hung in each of three such runs (adr/0022-reads-that-cannot-hang-a-broker.md).
 """
 
 import threading

@@ -1,4 +1,4 @@
-"""The commands of docs/how-to/explain.md and trace.md run as the pages show them, and print the example."""
+"""The commands of docs/how-to/explain.md run as the page shows them, and print the example."""
 
 import re
 import shlex
@@ -11,11 +11,10 @@ from evenkeel.explain import times
 from evenkeel.explain.trace import inputs
 from tests.lakes.acting_lake import WHOLE
 
-HOW_TO = Path(__file__).resolve().parents[2] / "docs" / "how-to"
-PAGE, OF_TRACE = ((HOW_TO / name).read_text(encoding="utf-8") for name in ("explain.md", "trace.md"))
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "how-to" / "explain.md").read_text(encoding="utf-8")
 COMMANDS = [
     line
-    for block in re.findall(r"```sh\n(.*?)```", PAGE + OF_TRACE, flags=re.DOTALL)
+    for block in re.findall(r"```sh\n(.*?)```", PAGE, flags=re.DOTALL)
     for line in block.splitlines()
     if line.startswith("evenkeel ")
 ]

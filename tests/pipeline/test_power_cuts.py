@@ -29,7 +29,7 @@ SHARES = ("nothing", "half", "all but one")
 TABLES = ("cycles", "bundle_load", "settings")
 SETTINGS = {**FITTED, "evenkeelPlanner": "shadow"}
 """By these a cycle writes the planner's tables, too."""
-HOW_TO = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "power-cut.md"
+HOW_TO = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "keeping.md"
 _STACK = re.compile(r"Traceback|^\s+at [\w.$]+\(|JVM stacktrace|<unknown>", re.MULTILINE)
 
 
@@ -178,7 +178,7 @@ def test_each_commit_of_each_table_that_is_cut_is_named(
         if share != "all but one" or version in on_record:  # else nothing is lost, and no digest is on record
             assert code != 0
             assert re.search(rf"commit {version}\b", shown), shown
-            assert "docs/how-to/power-cut.md" in shown or "echo >>" in shown
+            assert "docs/how-to/keeping.md" in shown or "echo >>" in shown
         else:
             assert code == 0, shown
         said("status", "--lake", str(lake))

@@ -253,6 +253,7 @@ def test_limits_are_set_for_all_clusters_and_for_one(tmp_path: Path) -> None:
 
 
 def test_the_page_lists_every_limit_with_its_default() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "how-to" / "reading-limits.md").read_text(encoding="utf-8")
-    listed = dict(re.findall(r"^\| `(\w+)` \| (\d+) \|", page, re.MULTILINE))
-    assert {name: int(value) for name, value in listed.items()} == asdict(DEFAULT)
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "configuration.md").read_text(encoding="utf-8")
+    _, _, limits = page.partition("## `[limits]`")
+    listed = dict(re.findall(r"^\|`(\w+)`\|[^|]*\|`([\d,]+)`\|", limits.partition("\n## ")[0], re.MULTILINE))
+    assert {name: int(value.replace(",", "")) for name, value in listed.items()} == asdict(DEFAULT)

@@ -6,9 +6,7 @@ from evenkeel.spark.code import source_root
 from tests.tutorial.page import BrokenPage, Step, run
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-PAGES = tuple(
-    CHECKOUT / "docs" / "tutorial" / f"{name}.md" for name in ("incident", "better-setting", "before-you-upgrade")
-)
+PAGES = tuple(CHECKOUT / "docs" / "how-to" / f"{name}.md" for name in ("explain", "replay"))
 """The pages whose steps are run."""
 RECORDING = CHECKOUT / "demo" / "generated" / "thrash"
 

@@ -1,4 +1,4 @@
-"""docs/tutorial/: every step of a page runs as it stands there, in order, and prints what the page shows."""
+"""Examples in docs/how-to/explain.md and replay.md: every step runs as it stands there and prints what is shown."""
 
 from pathlib import Path
 

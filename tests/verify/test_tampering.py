@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 RECORDINGS = Path(__file__).resolve().parents[2] / "demo" / "recordings"
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "explanation" / "tampering.md"
+PAGE = Path(__file__).resolve().parents[2] / "devtools" / "tampering.md"
 CLUSTERS = ("own-threshold", "anti-affinity")
 QUICK = ("cut-end", "last-bit", "approval-added", "all-set-back")
 """One of a kind, for every run of the tests."""

@@ -161,7 +161,7 @@ def clock(at: datetime, where: tzinfo) -> str:
     return at.astimezone(where).strftime("%Y-%m-%d %H:%M:%S %Z")
 
 
-# An explanation as JSON for a program; keys are documented in docs/reference/explain-json.md and do not change.
+# An explanation as JSON for a program; keys are documented in docs/reference/json.md and do not change.
 #
 # Times are ISO 8601 in UTC; figures are in the unit beside them, None is null.
 

@@ -593,7 +593,7 @@ def _handed_on_text(cycles: Sequence[HandedOn], where: tzinfo) -> Iterator[str]:
         yield "  none of them decided anything"
 
 
-# A trace as JSON for a program; keys are documented in docs/reference/explain-json.md and stay as they are.
+# A trace as JSON for a program; keys are documented in docs/reference/json.md and stay as they are.
 
 VERSION = 1
 

@@ -302,11 +302,11 @@ def _metadata_in(files: TableFiles, version: int, *, is_hinted: bool) -> Iterato
 _RESTORE = "Restore the folder `_delta_log` from a copy."
 _MEND_COMMIT = (
     "Restore that file from a copy. Without a copy, remove it if it is the newest commit, else write "
-    '`{"commitInfo": {}}` into it. The rows that it named are lost then (docs/how-to/power-cut.md)'
+    '`{"commitInfo": {}}` into it. The rows that it named are lost then (docs/how-to/keeping.md)'
 )
 _MEND_FIRST = (
     "Restore that file from a copy: it holds the table's schema. Without a copy, remove the table's folder if it is "
-    "the only commit: no row is in it. Else make it of the oldest `N.crc` (docs/how-to/power-cut.md)"
+    "the only commit: no row is in it. Else make it of the oldest `N.crc` (docs/how-to/keeping.md)"
 )
 _FILES_ADDED = ("numFiles", "numAddedFiles", "num_added_files")
 """Metrics of Spark's and deltalake's commits with the number of added files."""
@@ -432,7 +432,7 @@ def damage_behind(error: BaseException, lake: object) -> LakeError | None:
         if not is_whole_parquet(file):
             return LakeError(
                 f"{file} is empty, cut short or no Parquet file: its rows cannot be read. Restore it from a copy. "
-                "Without a copy they are lost (docs/how-to/power-cut.md)"
+                "Without a copy they are lost (docs/how-to/keeping.md)"
             )
     return None
 

@@ -22,7 +22,7 @@ _HEADINGS: tuple[str, ...] = ("CLUSTER", "BUSIEST/MEAN", "MODE", "LAST CYCLE")
 
 
 def as_json(status: LakeStatus | LakesStatus) -> str:
-    """The status as JSON with a line feed at its end; docs/reference/status-json.md has the schema."""
+    """The status as JSON with a line feed at its end; docs/reference/json.md#keys-of-status has the schema."""
     return json.dumps(as_object(status), ensure_ascii=False, indent=2) + "\n"
 
 
