@@ -168,6 +168,7 @@ _TYPES = {
     "number": "number",
     "integer": "whole number",
     "array": "list of texts",
+    "object": "table of texts",
 }
 
 
