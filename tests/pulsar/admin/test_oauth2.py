@@ -192,7 +192,7 @@ def test_the_life_of_a_token_is_the_issuers_word_or_its_claim(life: dict[str, An
         ("/token", Answer(400, json.dumps({"error": "invalid_scope"})), "answered 400 (invalid_scope)"),
         ("/token", Answer(200, "x" * (1 << 19)), "the answer is too large for an issuer's"),
         ("/token", Answer(drop=True), "connection broken off"),
-        ("/token", Answer(200, "{}", delay_s=2.0), "oauth/token: no answer in time"),
+        (WELL_KNOWN, Answer(200, "{}", delay_s=3.0), "in time; check `issuer_url`, and that the issuer can be reached"),
     ],
 )
 def test_an_issuer_that_gives_no_token_is_told_and_nothing_goes_to_the_broker(
@@ -208,7 +208,8 @@ def test_an_issuer_that_gives_no_token_is_told_and_nothing_goes_to_the_broker(
     assert told.startswith(f"{cluster.ids[0]}, GET {BROKERS}: no credentials: ")
     assert told.endswith("; nothing was sent to the broker")
     assert CLIENT_SECRET not in repr(hops)
-    assert (cluster.seen, len(issuer.asked(path))) == ([], 1)
+    assert cluster.seen == []
+    assert len(issuer.asked(path)) <= 1, "the second request does not ask the issuer again"
 
 
 def test_a_wrong_secret_is_told_without_it(issuer: Issuer) -> None:
