@@ -226,6 +226,7 @@ _TYPES = {
     "number": "number",
     "integer": "whole number",
     "array": "list of texts",
+    "object": "table of texts",
 }
 
 

@@ -1,5 +1,6 @@
-"""Tokens and addresses out of Airflow's connections."""
+"""Credentials and addresses out of Airflow's connections."""
 
+import base64
 import json
 import os
 from typing import Any
@@ -13,6 +14,8 @@ from evenkeel.airflow.credentials import (
     store_from_airflow,
 )
 from evenkeel.errors import SettingsError
+from evenkeel.pulsar.admin.connection import Credentials
+from evenkeel.pulsar.admin.oauth2 import OAuth2
 from tests.transparency.logs import LOG_KEY
 
 pytestmark = pytest.mark.airflow
@@ -58,22 +61,53 @@ def test_the_token_and_the_addresses(connection: Any, members: dict[str, Any], u
     connection(**members)
     found = from_airflow("east")
     assert found is not None
-    assert found.token is not None
-    assert found.token.reveal() == TOKEN
+    assert header(found) == f"Bearer {TOKEN}"
     assert found.urls == urls
+
+
+def header(found: Credentials | None) -> str | None:
+    assert found is not None
+    authorization = found.authentication.authorization(0)
+    return None if authorization is None else authorization.header()
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"extra": {"auth_plugin": "token", "auth_params": f"token:{TOKEN}"}},
+        {"extra": {"auth_plugin": "org.apache.pulsar.client.impl.auth.AuthenticationToken", "auth_params": TOKEN}},
+        {"host": "b1", "extra": {"auth_plugin": "basic", "auth_params": {"userId": "ann", "password": TOKEN}}},
+        {"host": "b1", "login": "ann", "password": TOKEN, "extra": {"auth_plugin": "basic"}},
+    ],
+)
+def test_the_extra_has_what_pulsars_clients_read(connection: Any, members: dict[str, Any]) -> None:
+    connection(**members)
+    basic = base64.b64encode(f"ann:{TOKEN}".encode()).decode()
+    assert header(from_airflow("east")) == (f"Basic {basic}" if "basic" in str(members) else f"Bearer {TOKEN}")
+
+
+def test_the_extra_has_the_json_of_oauth2_and_of_tls(connection: Any) -> None:
+    issuer = {"issuer_url": "https://login.example", "client_id": "me", "client_secret": TOKEN}
+    for extra in (issuer, {"auth_plugin": "oauth2", "auth_params": json.dumps(issuer)}):
+        connection(host="b1", extra={**extra, "scope": ""} if extra is issuer else extra)
+        found = from_airflow("east")
+        assert found is not None
+        assert isinstance(found.authentication, OAuth2)
+        assert found.urls == ("http://b1:8080",)
+        assert TOKEN not in repr(found) + repr(vars(found.authentication))
+    connection(extra={"urls": ["https://b1:8443"], "tlsCertFile": "/x.pem", "tlsKeyFile": "/x.key"})
+    found = from_airflow("east")
+    assert found is not None
+    assert found.authentication.needs_tls
 
 
 def test_the_environment_wins_and_a_connection_may_have_no_token(
     connection: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connection(host="b1")
-    found = from_airflow("east")
-    assert found is not None
-    assert found.token is None
+    assert header(from_airflow("east")) is None
     monkeypatch.setenv("EVENKEEL_TOKEN_EAST", TOKEN)
-    found = from_airflow("east")
-    assert found is not None
-    assert found.token is not None
+    assert header(from_airflow("east")) == f"Bearer {TOKEN}"
 
 
 @pytest.mark.parametrize(
@@ -88,7 +122,11 @@ def test_the_environment_wins_and_a_connection_may_have_no_token(
         {"password": TOKEN, "host": "b1", "extra": {"urls": ["http://b2:8080"]}},
         {"password": TOKEN, "port": 8081},
         {"password": TOKEN, "schema": "https"},
-        {"extra": {"issuer_url": "https://login.example", "client_id": "me", "client_secret": TOKEN}},
+        {"extra": {"issuer_url": "https://login.example", "client_secret": TOKEN}},
+        {"login": "ann", "extra": {"auth_plugin": "basic"}},
+        {"login": "ann", "password": TOKEN, "extra": {"auth_plugin": "basic", "auth_params": {"userId": "bob"}}},
+        {"login": "ann", "extra": {"auth_plugin": "token", "auth_params": TOKEN}},
+        {"extra": {"auth_plugin": "athenz", "auth_params": TOKEN}},
         {"password": TOKEN, "extra": {"auth_plugin": "org.apache.pulsar.client.impl.auth.oauth2"}},
         {"password": TOKEN, "extra": {"verify": False}},
         {"password": TOKEN, "extra": [TOKEN]},
@@ -116,8 +154,10 @@ def test_no_extra_is_ignored_whatever_the_connection_is_for(connection: Any, loo
 
 
 def test_what_to_do_instead_is_named(connection: Any) -> None:
-    connection(extra={"issuer_url": "https://login.example"})
-    with pytest.raises(SettingsError, match=r"For OAuth2 .* file that EVENKEEL_TOKEN_EAST_FILE names"):
+    connection(password=TOKEN, extra={"issuer_url": "https://login.example"})
+    with pytest.raises(
+        SettingsError, match=r"`auth_plugin` and `auth_params` in the extra, as in Pulsar's client.conf"
+    ):
         from_airflow("east")
     connection(extra={"role_arn": "arn:aws:iam::1:role/lake", "external_id": "e"})
     with pytest.raises(SettingsError, match=r"`role_arn` in its extra, `external_id` in its extra .*AWS_PROFILE"):

@@ -41,7 +41,7 @@ def test_a_token_of_the_environment_needs_no_airflow(tmp_path: Path) -> None:
     tokens = airflow_state.AirflowTokens(Site(sources=SOURCES, environment=environment))
     found = tokens("pulsar_east")
     assert found is not None
-    assert found.token is not None
+    assert found.authentication.authorization(0) is not None
     assert tokens("pulsar_west") is None
 
 
@@ -99,8 +99,9 @@ def test_a_connection_that_is_missing_is_named_and_a_token_comes_from_one(airflo
     assert airflow_state.check_connections(here, "").words == "Airflow knows evenkeel_spark, pulsar_east"
     found = airflow_state.AirflowTokens(here)("pulsar_east")
     assert found is not None
-    assert found.token is not None
-    assert found.token.reveal() == "sesame-of-east"
+    authorization = found.authentication.authorization(0)
+    assert authorization is not None
+    assert authorization.header() == "Bearer sesame-of-east"
     assert found.urls == ("http://broker:8080",)
     wanting = Site(sources=SOURCES, environment=here.environment)
     told = airflow_state.check_connections(wanting, "")

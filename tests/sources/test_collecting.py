@@ -12,6 +12,7 @@ import pytest
 
 from evenkeel.errors import LandingError, Unreachable
 from evenkeel.pulsar.admin import AdminClient, AdminConnection, client
+from evenkeel.pulsar.admin.authentication import Authentication, token
 from evenkeel.pulsar.answers import Answer as Told
 from evenkeel.pulsar.answers import Answers
 from evenkeel.pulsar.observed_rows import ObservedRows, observe
@@ -46,7 +47,7 @@ AGES = ("configuration_age_seconds", "topic_lists_age_seconds")
 def collect(
     cluster: SimulatedCluster, folder: Path, wanted: WantedSnapshot | None = None, **more: Any
 ) -> TakenSnapshot:
-    connection = AdminConnection((cluster.url,), token=more.pop("token", None))
+    connection = AdminConnection((cluster.url,), authentication=more.pop("authentication", Authentication()))
     wanted = wanted or WantedSnapshot()
     with AdminClient(connection) as client:
         return take_snapshot(client, FolderStore(folder).begin(f"{wanted.n:04d}"), wanted, **more)
@@ -300,7 +301,7 @@ def test_an_address_that_is_dead_is_named_with_the_others(tmp_path: Path) -> Non
 def test_the_token_is_in_no_snapshot(tmp_path: Path) -> None:
     with SimulatedCluster(sized(Size(10, 1, 1)), token="t0k3n-t0k3n") as cluster:
         cluster.fault("/version", Answer(200, "4.2 t0k3n-t0k3n"))
-        collect(cluster, tmp_path, token=Secret("t0k3n-t0k3n"))
+        collect(cluster, tmp_path, authentication=token(Secret("t0k3n-t0k3n")))
     written = [gzip.decompress(part.read_bytes()) for part in tmp_path.rglob("*.gz")]
     assert not any(b"t0k3n-t0k3n" in text for text in written)
 

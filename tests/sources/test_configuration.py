@@ -1,11 +1,14 @@
 """What a configuration file may say of clusters, recorded and running, and what is refused by name."""
 
+import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from evenkeel.errors import SettingsError
 from evenkeel.pulsar.admin import AdminConnection
+from evenkeel.pulsar.admin.authentication import Authentication, token
 from evenkeel.pulsar.admin.connection import Credentials
 from evenkeel.secret import Secret
 from evenkeel.sources.collecting import connection_of
@@ -90,13 +93,59 @@ def test_two_clusters_share_no_queue(tmp_path: Path) -> None:
         read(tmp_path, text)
 
 
+@pytest.mark.parametrize(
+    ("params", "text"),
+    [
+        ('"file:///run/secrets/token"', "file:///run/secrets/token"),
+        (
+            '{ issuerUrl = "https://login", privateKey = "file:///run/secrets/key.json", audience = "urn:pulsar" }',
+            '{"issuerUrl": "https://login", "privateKey": "file:///run/secrets/key.json", "audience": "urn:pulsar"}',
+        ),
+        ('{ tlsCertFile = "/c.pem", tlsKeyFile = "/c.key" }', '{"tlsCertFile": "/c.pem", "tlsKeyFile": "/c.key"}'),
+    ],
+)
+def test_authentication_is_that_of_a_client_conf(tmp_path: Path, params: str, text: str) -> None:
+    plugin = {"f": "token", "i": "oauth2", "t": "tls"}[params.strip('{ "')[0]]
+    entries = f'auth_plugin = "{plugin}"\nauth_params = {params}'
+    (only,) = read(tmp_path, f'[clusters.west]\nadmin = "https://b1:8443"\n{entries}')
+    assert only.live == LiveSource(("https://b1:8443",), auth_plugin=plugin, auth_params=text)
+    assert json.loads(json.dumps(asdict(only.live)))["auth_params"] == text, "it is handed over between tasks"
+
+
+@pytest.mark.parametrize(
+    ("entries", "words"),
+    [
+        ('auth_plugin = "token"', r"west.auth_plugin: This goes with `auth_params`"),
+        ('auth_params = "file:///x"', r"west.auth_params: This goes with `auth_plugin`"),
+        (
+            'auth_plugin = "token"\nauth_params = "SECRET-IN-IT"',
+            "holds no secrets, and this is one .the token.: name a",
+        ),
+        ('auth_plugin = "basic"\nauth_params = {userId = "a", password = "SECRET-IN-IT"}', "this is one .password."),
+        ('auth_plugin = "oauth2"\nauth_params = {private_key = "data:,SECRET-IN-IT"}', "this is one .private_key."),
+        ('auth_plugin = "athenz"\nauth_params = "x"', "Athenz is not supported: use `token`, `oauth2`, `tls`"),
+        ('auth_plugin = "SECRET-IN-IT"\nauth_params = "x"', "`auth_plugin` is unknown"),
+        ('auth_plugin = "tls"\nauth_params = {tlsCertFile = "c.pem", tlsKeyFile = "/k"}', "is not an absolute path"),
+        (
+            'auth_plugin = "tls"\nauth_params = {tlsCertFile = "/c.pem", tlsKeyFile = "/c.key"}',
+            "west.admin: A client certificate needs https:// addresses",
+        ),
+        ('connection = "x"\nauth_plugin = "token"\nauth_params = "file:///x"', "This replaces `connection`"),
+    ],
+)
+def test_authentication_in_the_file_is_whole_and_holds_no_secret(tmp_path: Path, entries: str, words: str) -> None:
+    with pytest.raises(SettingsError, match=words) as refused:
+        read(tmp_path, f'[clusters.west]\nadmin = "http://b1:8080"\n{entries}')
+    assert "SECRET-IN-IT" not in str(refused.value)
+
+
 def test_a_connection_brings_the_token_and_addresses_where_none_are_configured() -> None:
-    brought = Credentials(Secret("t"), ("http://from-airflow:8080",))
+    brought = Credentials(token(Secret("t")), ("http://from-airflow:8080",))
     own = connection_of(LiveSource(("http://own:8080",), "west"), lambda _: brought)
-    assert own == AdminConnection(("http://own:8080",), Secret("t"))
+    assert own == AdminConnection(("http://own:8080",), brought.authentication)
     theirs = connection_of(LiveSource((), "west"), lambda _: brought)
     assert theirs.urls == ("http://from-airflow:8080",)
     with pytest.raises(SettingsError, match="no admin address"):
-        connection_of(LiveSource((), "west"), lambda _: Credentials(Secret("t")))
+        connection_of(LiveSource((), "west"), lambda _: Credentials(Authentication()))
     with pytest.raises(SettingsError, match="connection 'west' is unknown"):
         connection_of(LiveSource((), "west"), lambda _: None)

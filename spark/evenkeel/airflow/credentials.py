@@ -12,7 +12,7 @@ from typing import Any
 
 from evenkeel.errors import SettingsError
 from evenkeel.object_store import S3Connection
-from evenkeel.pulsar.admin.connection import Credentials, address_in, from_environment, variable_of
+from evenkeel.pulsar.admin.connection import Credentials, address_in, from_environment
 from evenkeel.secret import Secret
 from evenkeel.spark.session import classic_settings
 from evenkeel.steering.queue.signing import SigningKeys, keys_from_environment, keys_in
@@ -22,29 +22,43 @@ _FIELDS = ("host", "port", "schema", "login", "password")
 
 
 def from_airflow(connection: str) -> Credentials | None:
-    """Return the token of a connection and its addresses; None if neither Airflow nor the environment knows it.
+    """Return the credentials of a connection and its addresses; None if neither Airflow nor the environment knows it.
 
-    The token is its password, or `token` in its extra; the addresses are `urls` in its extra, or its host. Raises
+    The token is its password. Instead the extra may have `auth_plugin` and `auth_params`, or the members of
+    `auth_params` alone, as Pulsar's clients read them. Addresses are `urls` in its extra, or its host. Raises
     SettingsError, without a value, for an unusable connection.
     """
     credentials = from_environment(connection)
     if credentials is not None:
         return credentials
+    words = cluster_words(connection)
+    return None if words is None else Credentials.of_words(words, f"connection {connection}")
+
+
+def cluster_words(connection: str) -> dict[str, Any] | None:
+    """Return the content of a cluster's connection in Airflow as plain texts, as `Credentials.of_words` reads them.
+
+    None if Airflow does not know it. Raises SettingsError, without a value, for a part that would be ignored.
+    """
     known = _known(connection)
     if known is None:
         return None
     extra = known.extra_dejson
+    members = {name: value for name, value in extra.items() if name != "urls" and value not in (None, "")}
     addresses = {"urls"} if extra.get("urls") else {"host", "port", "schema"} if known.host else set()
+    used = {*members} if not known.password else {"password"}
+    if str(members.get("auth_plugin", "")).lower().endswith("basic") and not members.get("auth_params"):
+        members["auth_params"] = {"userId": known.login, "password": known.password}
+        used = {*members, "login", "password"}
+    elif known.password:
+        members = {"token": known.password}
     advice = (
-        "brokers get one token, the password or `token` in the extra; addresses are the host, or `urls` in the extra. "
-        f"For OAuth2 let a program that renews the token write it to the file that {variable_of(connection)}_FILE names"
+        "the password is the token; other authentication is `auth_plugin` and `auth_params` in the extra, as in "
+        "Pulsar's client.conf (for `basic`: login and password); addresses are the host, or `urls` in the extra"
     )
-    _demand_used(connection, known, {"password" if known.password else "token", *addresses}, advice)
-    token = known.password or extra.get("token")
-    if token is not None and not isinstance(token, str):
-        raise SettingsError(f"connection {connection}: `token` in its extra is not text")
+    _demand_used(connection, known, {*used, *addresses}, advice)
     try:
-        return Credentials(Secret(token) if token else None, _urls(known, extra))
+        return {"members": members, "urls": _urls(known, extra)}
     except SettingsError as error:
         raise SettingsError(f"connection {connection}: {error}") from None
 

@@ -160,7 +160,11 @@ def add_brokers(parser: argparse.ArgumentParser) -> None:
 
 def add_admin_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that belong to addresses."""
-    parser.add_argument("--token-env", metavar="VAR", help="with --admin: the variable that holds the token")
+    parser.add_argument(
+        "--token-env",
+        metavar="VAR",
+        help="with --admin: the variable with the token, or with JSON of auth_plugin and auth_params",
+    )
     parser.add_argument("--ca-file", metavar="FILE", help="with --admin: certificates to trust")
     parser.add_argument(
         "--broker-url", metavar="URL", help="with --admin: the address of a broker, https://{host}:8443"
@@ -185,6 +189,7 @@ def refuse_admin_options(given: argparse.Namespace) -> None:
 def connection_by_address(given: argparse.Namespace) -> AdminConnection:
     """Return the connection made by --admin and its options."""
     from evenkeel.pulsar.admin import AdminConnection
+    from evenkeel.pulsar.admin.authentication import Authentication
     from evenkeel.pulsar.admin.connection import from_variable
 
     credentials = from_variable(given.token_env) if given.token_env else None
@@ -192,5 +197,7 @@ def connection_by_address(given: argparse.Namespace) -> AdminConnection:
         raise SettingsError(
             f"--token-env {given.token_env}: the variable is not set, and {given.token_env}_FILE neither"
         )
-    token = credentials.token if credentials is not None else None
-    return AdminConnection(tuple(given.admin), token=token, ca_file=given.ca_file, broker_url=given.broker_url)
+    authentication = Authentication() if credentials is None else credentials.authentication
+    return AdminConnection(
+        tuple(given.admin), authentication=authentication, ca_file=given.ca_file, broker_url=given.broker_url
+    )

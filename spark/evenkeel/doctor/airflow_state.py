@@ -27,7 +27,6 @@ from evenkeel.doctor.checks import (
 )
 from evenkeel.object_store import CONNECTION_VARIABLE, S3Connection
 from evenkeel.pulsar.admin.connection import Credentials, from_environment
-from evenkeel.secret import Secret
 from evenkeel.steering.queue.signing import keys_from_environment
 from evenkeel.transparency import LOG_CONNECTION
 
@@ -85,7 +84,7 @@ def check_connections(site: Site, _: str) -> CheckFinding:
 
 
 class AirflowTokens:
-    """Finds the token of a connection: in the environment, else in Airflow, which is asked once for all of them."""
+    """Finds the content of a connection: in the environment, else in Airflow, which is asked once for all of them."""
 
     def __init__(self, site: Site) -> None:
         self._site, self._lock = site, threading.Lock()
@@ -102,9 +101,7 @@ class AirflowTokens:
                 ]
                 tokens = asked_aside(_SIDE, {"tokens": names}, SECONDS)["tokens"]
                 self._known = {
-                    name: None
-                    if token is None
-                    else Credentials(Secret(token["token"]) if token["token"] else None, tuple(token["urls"]))
+                    name: None if token is None else Credentials.of_words(token, f"connection {name}")
                     for name, token in tokens.items()
                 }
         return self._known.get(connection)
@@ -160,21 +157,14 @@ def answer(question: dict[str, Any]) -> Answer:
     if "connections" in question:
         reply["missing"] = [name for name in question["connections"] if not _is_known(name)]
     if "tokens" in question:
-        reply["tokens"] = {name: _token(name) for name in question["tokens"]}
+        from evenkeel.airflow.credentials import cluster_words
+
+        reply["tokens"] = {name: cluster_words(name) for name in question["tokens"]}
     if "stores" in question:
         from evenkeel.airflow.credentials import store_words
 
         reply["stores"] = {name: store_words(name) for name in question["stores"]}
     return reply
-
-
-def _token(name: str) -> dict[str, Any] | None:
-    from evenkeel.airflow.credentials import from_airflow
-
-    known = from_airflow(name)
-    if known is None:
-        return None
-    return {"token": None if known.token is None else known.token.reveal(), "urls": known.urls}
 
 
 def _imports_ours(file: str, folder: str) -> bool:

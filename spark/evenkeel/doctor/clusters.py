@@ -68,7 +68,7 @@ def _brokers(client: AdminClient) -> list[str]:
 
 
 def check_admin(site: Site, cluster: str) -> CheckFinding:
-    """The admin API: reached with the token, which is a super user's."""
+    """The admin API: reached with the credentials, which are a super user's."""
     with _client(site, cluster) as client:
         names = _brokers(client)
         for path in _SUPER_USERS:
@@ -76,7 +76,8 @@ def check_admin(site: Site, cluster: str) -> CheckFinding:
             if fault is not None:
                 return fail(f"{len(names)} brokers are listed, but more is refused: {fault}", "")
     live = site.source(cluster).live
-    by = "without a token" if live is None or live.connection is None else "with the rights of a super user"
+    is_open = live is None or live.connection is live.auth_plugin is None
+    by = "without authentication" if is_open else "with the rights of a super user"
     return ok(f"{len(names)} brokers, asked {by}")
 
 

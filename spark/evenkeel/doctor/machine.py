@@ -18,6 +18,7 @@ from evenkeel.doctor.checks import CheckFinding, Site, fail, ok, skipped, some, 
 from evenkeel.object_store import is_object_store
 from evenkeel.secret import FILE
 from evenkeel.settings.operation import CONFIGURATION
+from evenkeel.sources.collecting import configured_authentication
 from evenkeel.spark.code import code_digest, code_version, source_root, suites_folder
 from evenkeel.spark.jars import OBJECT_STORE, cache_folder, delta_pins, jar_faults, locked_jars, server_java
 
@@ -147,6 +148,9 @@ def check_secret_files(site: Site, _: str) -> CheckFinding:
     if named.get("EVENKEEL_LOG_KEY", "").startswith("file:"):
         files["EVENKEEL_LOG_KEY"] = Path(named["EVENKEEL_LOG_KEY"].removeprefix("file:"))
     files.pop("EVENKEEL_PAUSED_FILE", None)
+    for source in site.sources or ():
+        for file in configured_authentication(source.live).files if source.live is not None else ():
+            files[f"auth_params of {source.cluster}"] = file
     if not files:
         return skipped(f"no variable ({FILE}) and no entry of {CONFIGURATION} names a file with a secret")
     open_to_others = []

@@ -36,11 +36,21 @@ SILENT_SECONDS: Final = 80.0
 """A broker's topic figures may take 60 s; a quarter of the time is left for the answers of others
 (`sources.asking`)."""
 LIVE: Final = frozenset(
-    ("admin", "connection", "ca_file", "check_hostname", "broker_url", "full_every", "silent_seconds")
+    (
+        *("admin", "connection", "auth_plugin", "auth_params", "ca_file", "check_hostname", "broker_url"),
+        *("full_every", "silent_seconds"),
+    )
 )
 """Entries of a running cluster that this process asks."""
 _SOURCES = ("recording", "admin", "connection", "s3")
-_NEEDS = {"s3_connection": ["s3"], "queue": ["reports"], "reports": ["queue"], "queue_keys": ["queue", "reports"]}
+_NEEDS = {
+    "s3_connection": ["s3"],
+    "queue": ["reports"],
+    "reports": ["queue"],
+    "queue_keys": ["queue", "reports"],
+    "auth_plugin": ["auth_params"],
+    "auth_params": ["auth_plugin"],
+}
 _TYPES: Mapping[str, Any] = {
     "bool": ["boolean", "string"],
     "int": ["integer", "string"],
@@ -112,8 +122,14 @@ class ClusterEntries(Entries):
     admin: AdminAddresses | None = None
     """Web addresses of brokers, tried in this order. Default: those of `connection`."""
     connection: ConnectionName | None = None
-    """Name of the connection with the token: `EVENKEEL_TOKEN_<NAME>`, the file of `EVENKEEL_TOKEN_<NAME>_FILE`, or a
-    connection of Airflow's. Default: no token."""
+    """Name of the connection with the token, or with JSON of `auth_plugin` and `auth_params`: `EVENKEEL_TOKEN_<NAME>`,
+    the file of `EVENKEEL_TOKEN_<NAME>_FILE`, or a connection of Airflow's. Default: no authentication."""
+    auth_plugin: Text | None = None
+    """Authentication as in Pulsar's client.conf, in place of `connection`: `token`, `oauth2`, `tls` or `basic`, or
+    Pulsar's class of it."""
+    auth_params: Text | Annotated[dict[str, Text], Field(min_length=1)] | None = None
+    """Parameters of `auth_plugin` as in client.conf, as text or as a table. Paths are absolute. Secrets are in files
+    (`file:`, `env:`, `private_key`, `tlsKeyFile`) or in the connection, not in this file."""
     ca_file: Place | None = None
     """File of PEM certificates to trust, relative to this file. Default: the system's."""
     check_hostname: bool = True
@@ -168,12 +184,32 @@ class ClusterEntries(Entries):
         for name, beside in _NEEDS.items():
             for missing in (other for other in beside if name in given and other not in given):
                 yield (name,), f"This goes with `{missing}`, which is missing"
+        if self.auth_plugin is not None and self.auth_params is not None:
+            if "connection" in given:
+                yield ("auth_plugin",), "This replaces `connection`, which has the authentication itself: take one"
+            yield from self._authentication_faults(self.auth_plugin, self.auth_params)
         if self.is_live and (self.admin or not self.connection):
             try:
                 AdminConnection(tuple(self.admin or ()), broker_url=self.broker_url)
             except SettingsError as error:
                 entry = "broker_url" if self.admin and self.broker_url else "admin"
                 yield (entry,), without(str(error), [*(self.admin or ()), self.broker_url or ""])
+
+    def _authentication_faults(self, plugin: str, params: str | dict[str, str]) -> Iterator[tuple[FaultPath, str]]:
+        from evenkeel.pulsar.admin.auth_params import authentication_of, secret_in
+
+        texts = [params] if isinstance(params, str) else list(params.values())
+        try:
+            secret = secret_in(plugin, params, "auth_params")
+            if secret is not None:
+                advice = "name a file of it, or give it by `connection`"
+                yield ("auth_params",), f"This file holds no secrets, and this is one ({secret}): {advice}"
+                return
+            authentication = authentication_of(plugin, params, "auth_params")
+            if authentication.needs_tls and self.admin and not self.admin[0].startswith("https:"):
+                yield ("admin",), "A client certificate needs https:// addresses: give the brokers' TLS port"
+        except SettingsError as error:
+            yield ("auth_params",), without(str(error), [plugin, *texts])
 
     def _setting_faults(self, context: FileContext) -> Iterator[tuple[FaultPath, str]]:
         """Yield contradictions between the cluster's settings, taken together with those for all clusters."""

@@ -17,7 +17,7 @@ from typing import Protocol
 
 from evenkeel.errors import Unreachable
 from evenkeel.pulsar.admin import AdminClient, Hop
-from evenkeel.pulsar.admin.http_exchange import Failure, failure_text
+from evenkeel.pulsar.admin.failures import Failure, failure_text
 from evenkeel.pulsar.limits import DEFAULT, Limits
 from evenkeel.sources.landing import SnapshotWriter
 from evenkeel.times import utc_milliseconds

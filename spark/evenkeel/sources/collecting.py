@@ -39,7 +39,9 @@ from evenkeel.errors import Unreachable
 from evenkeel.handover import Snapshot
 from evenkeel.pulsar.admin import AdminClient, AdminConnection, Hop, admin_path, trouble
 from evenkeel.pulsar.admin.answer_text import LargeText
-from evenkeel.pulsar.admin.connection import Resolver, resolved
+from evenkeel.pulsar.admin.auth_params import authentication_of
+from evenkeel.pulsar.admin.authentication import Authentication
+from evenkeel.pulsar.admin.connection import Credentials, Resolver, resolved
 from evenkeel.pulsar.admin.http_exchange import metadata_read, names_in
 from evenkeel.pulsar.limits import DEFAULT, MOST_BROKERS, BeyondLimit, Limits
 from evenkeel.pulsar.quotas import ask_for_quotas, bundles_to_ask, named_in
@@ -294,14 +296,23 @@ def _finish(futures: list[Future[Any]]) -> None:
 
 def connection_of(live: LiveSource, resolve: Resolver) -> AdminConnection:
     """Return how the cluster is reached. Addresses in the configuration win over those of its Airflow connection."""
-    credentials = resolved(live.connection, resolve) if live.connection else None
+    configured = Credentials(configured_authentication(live))
+    credentials = resolved(live.connection, resolve) if live.connection else configured
+    credentials.authentication.check()
     return AdminConnection(
-        urls=live.admin or (credentials.urls if credentials is not None else ()),
-        token=credentials.token if credentials is not None else None,
+        urls=live.admin or credentials.urls,
+        authentication=credentials.authentication,
         ca_file=live.ca_file,
         check_hostname=live.check_hostname,
         broker_url=live.broker_url,
     )
+
+
+def configured_authentication(live: LiveSource) -> Authentication:
+    """Return the authentication by `auth_plugin` and `auth_params`; if they are not set, one without credentials."""
+    if live.auth_plugin is None or live.auth_params is None:
+        return Authentication()
+    return authentication_of(live.auth_plugin, live.auth_params, "auth_params")
 
 
 def land_now(

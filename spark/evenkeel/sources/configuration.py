@@ -5,6 +5,7 @@ The entries of the configuration file are in `settings.cluster_entries`.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
@@ -22,10 +23,10 @@ RECORDING_SCHEME = "recording:"
 
 @dataclass(frozen=True, slots=True)
 class LiveSource:
-    """A running cluster: its access (a configuration never holds the token itself), and how its snapshots are kept.
+    """A running cluster: its access (a configuration never holds a secret itself), and how its snapshots are kept.
 
-    Without addresses in `admin` those of the connection count. A cluster that gives no answer for `silent_seconds` is
-    left out of the cycle.
+    `auth_params` is text as in a client.conf: JSON, if the file has a table. Without addresses in `admin` those of the
+    connection count. A cluster that gives no answer for `silent_seconds` is left out of the cycle.
     """
 
     admin: tuple[str, ...] = ()
@@ -36,6 +37,8 @@ class LiveSource:
     landing_days: float = DAYS_KEPT
     full_every: int = 1
     silent_seconds: float = SILENT_SECONDS
+    auth_plugin: str | None = None
+    auth_params: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +102,8 @@ def read_configuration(path: str | Path) -> tuple[ClusterSource, ...]:
 def _live(file: Path, entries: ClusterEntries) -> LiveSource:
     given = {each.name: getattr(entries, each.name) for each in fields(LiveSource)}
     ca_file = None if entries.ca_file is None else str(file.parent / entries.ca_file)
-    return LiveSource(**{**given, "admin": tuple(entries.admin or ()), "ca_file": ca_file})
+    params = json.dumps(entries.auth_params) if isinstance(entries.auth_params, dict) else entries.auth_params
+    return LiveSource(**{**given, "admin": tuple(entries.admin or ()), "ca_file": ca_file, "auth_params": params})
 
 
 def _queues(cluster: str, entries: ClusterEntries) -> QueueSource | None:

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from evenkeel.errors import LandingError
-from evenkeel.pulsar.admin import AdminClient, AdminConnection, Hop
+from evenkeel.pulsar.admin import AdminClient, AdminConnection, Hop, authentication
 from evenkeel.pulsar.admin.answer_text import HELD_CHARACTERS, AnswerText, LargeText, TooLarge
+from evenkeel.pulsar.admin.authentication import Authentication
 from evenkeel.pulsar.admin.http_exchange import without_secrets
 from evenkeel.pulsar.limits import MOST_BROKERS, Limits
 from evenkeel.secret import Secret
@@ -33,7 +34,7 @@ def server() -> Iterator[RubbishServer]:
 
 def asked(server: RubbishServer, path: str, folder: Path | None = None, **more: object) -> Hop:
     limits = more.pop("limits", SMALL)
-    connection = AdminConnection((server.url,), token=more.pop("token", None))
+    connection = AdminConnection((server.url,), authentication=more.pop("authentication", Authentication()))
     with AdminClient(connection, limits=limits, folder=folder) as client:
         return client.ask(path, **more)[-1]
 
@@ -132,7 +133,7 @@ def test_secrets_are_hidden_in_what_lies_on_disk(server: RubbishServer) -> None:
     ]
     for path in (REPORT, "/admin/v2/brokers/configuration/runtime"):
         server.answers[path] = chunked(lambda: cut)
-        hop = asked(server, path, token=Secret(token))
+        hop = asked(server, path, authentication=authentication.token(Secret(token)))
         assert hop.large is not None
         assert token not in hop.large.whole()
         assert '"t": "[secret]"' in hop.large.whole()

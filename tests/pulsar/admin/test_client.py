@@ -13,6 +13,7 @@ import pytest
 
 from evenkeel.errors import SettingsError
 from evenkeel.pulsar.admin import AdminClient, AdminConnection, Hop, admin_path, trouble
+from evenkeel.pulsar.admin.authentication import token
 from evenkeel.pulsar.admin.http_exchange import without_secrets
 from evenkeel.pulsar.answers import AnswerSubject, Kind, subject_of
 from evenkeel.secret import Secret
@@ -35,7 +36,7 @@ def cluster() -> Iterator[SimulatedCluster]:
 
 @pytest.fixture
 def client(cluster: SimulatedCluster) -> Iterator[AdminClient]:
-    with AdminClient(AdminConnection((cluster.url,), token=Secret(TOKEN))) as one:
+    with AdminClient(AdminConnection((cluster.url,), authentication=token(Secret(TOKEN)))) as one:
         yield one
 
 
@@ -109,7 +110,7 @@ def test_a_token_does_not_go_where_a_proxy_sends_us(cluster: SimulatedCluster) -
         login = f"http://localhost:{foreign.port}"
         cluster_of_proxy = proxy.ids[3]
         proxy.fault("/unload", redirecting(login))
-        connection = AdminConnection((proxy.url_of(cluster_of_proxy),), token=Secret(TOKEN))
+        connection = AdminConnection((proxy.url_of(cluster_of_proxy),), authentication=token(Secret(TOKEN)))
         with AdminClient(connection) as client:
             hops = client.ask(UNLOAD, method="PUT", body="x")
         assert shown(hops) == [(cluster_of_proxy, 307), (f"localhost:{foreign.port}", 0)]
@@ -122,7 +123,7 @@ def test_a_proxy_may_send_us_to_a_broker_that_the_cluster_lists(cluster: Simulat
     with SimulatedCluster(lambda _: listing(cluster.ids), brokers=4) as proxy:
         entry = proxy.ids[3]
         proxy.fault("/unload", redirecting(cluster.url_of(cluster.ids[1])))
-        with AdminClient(AdminConnection((proxy.url_of(entry),), token=Secret(TOKEN))) as client:
+        with AdminClient(AdminConnection((proxy.url_of(entry),), authentication=token(Secret(TOKEN)))) as client:
             hops = client.ask(UNLOAD, method="PUT")
         assert shown(hops) == [(entry, 307), (cluster.ids[1], 200)]
 
@@ -225,24 +226,24 @@ def test_an_answer_cut_short_is_none_and_is_asked_for_again(cluster: SimulatedCl
 
 def test_a_dead_address_moves_on_to_the_next_and_the_one_that_answered_comes_first(cluster: SimulatedCluster) -> None:
     dead = refused_address()
-    with AdminClient(AdminConnection((dead, cluster.url), token=Secret(TOKEN))) as client:
+    with AdminClient(AdminConnection((dead, cluster.url), authentication=token(Secret(TOKEN)))) as client:
         assert [hop.status for hop in client.ask(BROKERS)] == [0, 200]
         assert [hop.status for hop in client.ask(BROKERS)] == [200]
-    with AdminClient(AdminConnection((dead, cluster.url), token=Secret(TOKEN))) as client:
+    with AdminClient(AdminConnection((dead, cluster.url), authentication=token(Secret(TOKEN)))) as client:
         assert [hop.status for hop in client.ask(UNLOAD, method="PUT")] == [0, 200], "nothing was sent to the first"
 
 
 def test_a_command_that_may_have_arrived_is_not_sent_to_another_address(cluster: SimulatedCluster) -> None:
     second = cluster.url_of(cluster.ids[1])
     cluster.fault("", Answer(drop=True), broker=cluster.ids[0])
-    with AdminClient(AdminConnection((cluster.url, second), token=Secret(TOKEN))) as client:
+    with AdminClient(AdminConnection((cluster.url, second), authentication=token(Secret(TOKEN)))) as client:
         assert [hop.status for hop in client.ask(UNLOAD, method="PUT")] == [0]
         assert [hop.status for hop in client.ask(BROKERS)] == [0, 200]
 
 
 def test_a_broker_is_asked_at_the_address_that_the_template_gives(cluster: SimulatedCluster) -> None:
     template = f"http://{{host}}:{cluster.port}"
-    connection = AdminConnection((cluster.url,), token=Secret(TOKEN), broker_url=template)
+    connection = AdminConnection((cluster.url,), authentication=token(Secret(TOKEN)), broker_url=template)
     cluster.fault(f"{BROKERS}$", Answer(200, '["127.0.0.2:6650"]'))
     with AdminClient(connection) as client:
         (hop,) = client.ask(BROKERS, broker="127.0.0.2:6650")
@@ -253,7 +254,7 @@ def test_a_broker_is_asked_at_the_address_that_the_template_gives(cluster: Simul
 def test_a_broker_that_the_cluster_does_not_list_is_sent_nothing(cluster: SimulatedCluster) -> None:
     with (
         SimulatedCluster(listing, token=TOKEN) as foreign,
-        AdminClient(AdminConnection((cluster.url,), token=Secret(TOKEN))) as client,
+        AdminClient(AdminConnection((cluster.url,), authentication=token(Secret(TOKEN)))) as client,
     ):
         for name in (foreign.ids[0], f"127.0.0.1:{foreign.port}"):
             (hop,) = client.ask(UNLOAD, broker=name, method="PUT")
@@ -299,7 +300,7 @@ def test_connections_are_kept_and_bounded(cluster: SimulatedCluster) -> None:
     open_at_once: list[int] = []
     cluster.fault("/tenants", lambda _: (open_at_once.append(len(cluster._connections)), Answer(delay_s=0.02))[1])
     with (
-        AdminClient(AdminConnection((cluster.url,), token=Secret(TOKEN)), most_connections=3) as client,
+        AdminClient(AdminConnection((cluster.url,), authentication=token(Secret(TOKEN))), most_connections=3) as client,
         ThreadPoolExecutor(12) as pool,
     ):
         hops = list(pool.map(lambda _: client.ask("/admin/v2/tenants")[-1], range(40)))
@@ -328,7 +329,7 @@ def test_the_token_shows_nowhere(
     cluster: SimulatedCluster, client: AdminClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     secret = Secret(f"  {TOKEN}\n")
-    connection = AdminConnection((cluster.url,), token=secret)
+    connection = AdminConnection((cluster.url,), authentication=token(secret))
     texts = [str(secret), repr(secret), f"{secret}", f"{secret:>20}", f"{secret!r}", repr(connection), str([secret])]
     texts.append(repr(asdict(connection)))
     cluster.fault("/echo", Answer(500, f"you sent Bearer {TOKEN}", headers={"X": TOKEN}))
@@ -395,7 +396,7 @@ def test_an_address_that_cannot_work_is_refused_at_once(urls: tuple[str, ...], w
 
 
 def test_a_gateways_path_stands_before_the_apis(cluster: SimulatedCluster) -> None:
-    with AdminClient(AdminConnection((f"{cluster.url}/pulsar/",), token=Secret(TOKEN))) as client:
+    with AdminClient(AdminConnection((f"{cluster.url}/pulsar/",), authentication=token(Secret(TOKEN)))) as client:
         client.ask(BROKERS)
     assert cluster.seen[-1].path == f"/pulsar{BROKERS}"
 

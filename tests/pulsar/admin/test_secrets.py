@@ -1,4 +1,4 @@
-"""Where a token comes from, and what is said where none is found."""
+"""Where credentials come from, and what is said where none are found."""
 
 from pathlib import Path
 
@@ -19,9 +19,10 @@ def test_the_token_stands_in_the_variable_or_in_a_file(tmp_path: Path) -> None:
     for environment in ({"EVENKEEL_TOKEN_EAST": "abc"}, {"EVENKEEL_TOKEN_EAST_FILE": str(file)}):
         found = from_environment("east", environment)
         assert found is not None
-        assert found.token is not None
-        assert found.token.reveal() == "abc"
-        assert "abc" not in repr(found)
+        authorization = found.authentication.authorization(0)
+        assert authorization is not None
+        assert authorization.header() == "Bearer abc"
+        assert "abc" not in repr(found) + repr(authorization) + repr(vars(found.authentication))
     assert from_environment("west", {"EVENKEEL_TOKEN_EAST": "abc"}) is None
 
 
@@ -31,6 +32,9 @@ def test_the_token_stands_in_the_variable_or_in_a_file(tmp_path: Path) -> None:
         ({"EVENKEEL_TOKEN_EAST": "abc", "EVENKEEL_TOKEN_EAST_FILE": "/x"}, "both EVENKEEL_TOKEN_EAST and"),
         ({"EVENKEEL_TOKEN_EAST_FILE": "/dev/null/t"}, "_EAST_FILE names a file that cannot be read: Not"),
         ({"EVENKEEL_TOKEN_EAST": "a b"}, "EVENKEEL_TOKEN_EAST: the token holds blanks"),
+        ({"EVENKEEL_TOKEN_EAST": "{abc"}, "EVENKEEL_TOKEN_EAST: the text begins like JSON and is not JSON"),
+        ({"EVENKEEL_TOKEN_EAST": '{"abc": 1}'}, "`abc` would be ignored"),
+        ({"EVENKEEL_TOKEN_EAST": "file:///x/y"}, "EVENKEEL_TOKEN_EAST names a file that cannot be read"),
     ],
 )
 def test_what_cannot_be_used_is_refused_unshown(environment: dict[str, str], words: str) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from evenkeel.errors import SettingsError
 from evenkeel.pulsar.admin import AdminClient, AdminConnection, Hop, trouble
+from evenkeel.pulsar.admin.authentication import token
 from evenkeel.secret import Secret
 from tests.pulsar.admin.authority import make_tls
 from tests.pulsar.admin.simulated import Answer, SimulatedCluster, listing, redirecting
@@ -65,7 +66,7 @@ def test_a_name_that_nobody_knows_and_a_port_at_which_nobody_listens() -> None:
 def test_tls_with_the_authority_that_signed_it_carries_the_token_and_redirects(tmp_path: Path) -> None:
     ca, context = make_tls(tmp_path, "127.0.0.1", "127.0.0.2")
     with SimulatedCluster(listing, brokers=2, token="t0k3n", tls=context) as cluster:
-        connection = AdminConnection((cluster.url,), token=Secret("t0k3n"), ca_file=str(ca))
+        connection = AdminConnection((cluster.url,), authentication=token(Secret("t0k3n")), ca_file=str(ca))
         cluster.fault("/tenants", redirecting(cluster.url_of(cluster.ids[1])), broker=cluster.ids[0])
         with AdminClient(connection) as client:
             hops = client.ask("/admin/v2/tenants")
@@ -76,7 +77,7 @@ def test_a_token_never_goes_from_https_to_http(tmp_path: Path) -> None:
     ca, context = make_tls(tmp_path, "127.0.0.1")
     with SimulatedCluster(listing, brokers=1, tls=context) as cluster, SimulatedCluster(listing, brokers=1) as plain:
         cluster.fault("/tenants", redirecting(plain.url))
-        connection = AdminConnection((cluster.url,), token=Secret("t0k3n"), ca_file=str(ca))
+        connection = AdminConnection((cluster.url,), authentication=token(Secret("t0k3n")), ca_file=str(ca))
         with AdminClient(connection) as client:
             hops = client.ask("/admin/v2/tenants")
         assert [hop.status for hop in hops] == [307, 0]

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from threading import Event, Lock
 from typing import Self
@@ -16,23 +16,11 @@ from urllib.parse import urljoin, urlsplit
 from evenkeel.errors import SettingsError
 from evenkeel.pulsar.admin.answer_text import LargeText
 from evenkeel.pulsar.admin.connection import Address, AdminConnection, address_in
-from evenkeel.pulsar.admin.http_exchange import (
-    NOTHING_SENT,
-    PASSING,
-    PREFIX,
-    Failure,
-    Hop,
-    Question,
-    Reply,
-    Wire,
-    failure_in,
-    failure_text,
-    names_in,
-)
+from evenkeel.pulsar.admin.failures import NOTHING_SENT, PASSING, Failure, tls_advice
+from evenkeel.pulsar.admin.http_exchange import PREFIX, Hop, Question, Reply, Wire, failure_in, names_in, unsent
 from evenkeel.pulsar.answers import Kind, server_reason, subject_of
 from evenkeel.pulsar.limits import DEFAULT, MOST_BROKERS, Limits
 from evenkeel.retrying import Doubling, retry
-from evenkeel.times import utc_milliseconds
 
 READ_SECONDS = 20.0
 MOST_REDIRECTS = 5
@@ -107,7 +95,7 @@ class AdminClient:
             else:
                 attempt()
         except SettingsError as error:
-            hops.append(_unsent(question, broker or "", Failure.NO_ADDRESS, str(error)).hop)
+            hops.append(unsent(question, broker or "", Failure.NO_ADDRESS, str(error)).hop)
         return tuple(hops)
 
     def close(self) -> None:
@@ -154,7 +142,7 @@ class AdminClient:
     def _send(self, question: Question, address: Address, deadline: float) -> Reply:
         name = self._known.name_of(address)
         if self._closing.is_set():
-            return _unsent(question, name, Failure.NOT_SENT, "the client was closed")
+            return unsent(question, name, Failure.NOT_SENT, "the client was closed")
         return self._wire.send(question, address, name, deadline)
 
     def _onward(
@@ -164,16 +152,16 @@ class AdminClient:
         try:
             target, path = redirected_to(address, hop)
         except SettingsError as error:
-            return _unsent(question, hop.broker, Failure.NOT_FOLLOWED, f"{hop.location or 'no Location'} ({error})")
+            return unsent(question, hop.broker, Failure.NOT_FOLLOWED, f"{hop.location or 'no Location'} ({error})")
         name = self._known.name_of(target)
         if redirects > MOST_REDIRECTS:
-            return _unsent(question, name, Failure.NOT_FOLLOWED, f"{redirects} redirects, and no answer yet")
+            return unsent(question, name, Failure.NOT_FOLLOWED, f"{redirects} redirects, and no answer yet")
         if not self._known.may_follow(address, target):
             # The cluster may list it: the configured addresses alone do not name the brokers behind them.
             listing = self._send(Question("GET", f"{PREFIX}/brokers", None), address, deadline)
             self._known.learn(listing.hop)
             if not self._known.may_follow(address, target):
-                return _unsent(question, name, Failure.NOT_FOLLOWED, _foreign(address, target))
+                return unsent(question, name, Failure.NOT_FOLLOWED, _foreign(address, target))
         return target, path
 
 
@@ -197,21 +185,6 @@ def _foreign(address: Address, target: Address) -> str:
     if address.scheme == "https" and target.scheme == "http":
         return f"{target} is not encrypted, and {address} is: the token is not sent to it"
     return f"{target} is neither configured nor a broker that the cluster lists: the token is not sent to it"
-
-
-def _unsent(question: Question, broker: str, failure: Failure, detail: str) -> Reply:
-    hop = Hop(
-        broker=broker,
-        method=question.method,
-        path=question.path,
-        status=0,
-        at=utc_milliseconds(datetime.now(UTC)),
-        elapsed_ms=0.0,
-        location=None,
-        body=failure_text(failure, detail),
-        sent=question.body,
-    )
-    return Reply(hop, failure)
 
 
 TRIES = 3
@@ -347,14 +320,8 @@ _ADVICE = {
     Failure.BUSY: "other requests hold every connection: raise the number of connections, or try again",
     Failure.NOT_FOLLOWED: "give the brokers' own web addresses, and `broker_url` where their ids name another port",
     Failure.NOT_SENT: "try again",
+    Failure.NO_CREDENTIALS: "nothing was sent to the broker",
 }
-_TLS_ADVICE = (
-    ("wrong version number", "this port speaks no TLS: give http://, or `broker_url` with the brokers' TLS port"),
-    ("hostname mismatch", "use the name that the certificate was made for, or set check_hostname = false"),
-    ("ip address mismatch", "use the name that the certificate was made for, or set check_hostname = false"),
-    ("expired", "renew the broker's certificate"),
-    ("certificate", "set ca_file to the certificates that signed the broker's"),
-)
 _NO_SUCH_PATH = ("HTTP 404 Not Found", "Not Found", "no text")
 
 
@@ -377,16 +344,15 @@ def _advice(hop: Hop) -> str:
     if failure is None:
         return "check the address, and that the broker runs"
     if failure is Failure.TLS:
-        body = hop.body.lower()
-        return next((advice for sign, advice in _TLS_ADVICE if sign in body), "check that the port speaks TLS")
+        return tls_advice(hop.body)
     return _ADVICE[failure]
 
 
 def _advice_of_status(hop: Hop, reason: str) -> str:
     if hop.status == 401 and not _is_page(hop):  # Pulsar knows the caller
-        return "the token is valid, but its role is not a super user: add it to superUserRoles, or take another token"
+        return "the credentials are valid, but their role is not a super user: add it to superUserRoles, or take others"
     if hop.status == 401:
-        return "the token is missing, wrong or expired: check the connection's token"
+        return "the token (or password) is missing, wrong or expired: check the connection's token, or auth_params"
     if hop.status == 403:
         return "this role may not do that, or a proxy forbids it: take the token of a super user"
     if hop.status == 404 and (reason.startswith(_NO_SUCH_PATH) or _is_page(hop)):

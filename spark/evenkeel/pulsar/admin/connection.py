@@ -1,15 +1,20 @@
-"""Access to a cluster's admin API: addresses, token, trusted certificates, and the sources of tokens."""
+"""Access to a cluster's admin API: addresses, authentication, trusted certificates, and the sources of credentials."""
 
 from __future__ import annotations
 
 import os
 import ssl
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from evenkeel.errors import SettingsError
-from evenkeel.secret import FILE, Secret, text_given, variable_name
+from evenkeel.pulsar.admin.auth_params import authentication_by, authentication_in
+from evenkeel.pulsar.admin.authentication import Authentication, FromFile, trusting
+from evenkeel.secret import FILE, text_given, variable_name
 
 _PORTS = {"http": 80, "https": 443}
 
@@ -43,7 +48,7 @@ class AdminConnection:
     """
 
     urls: tuple[str, ...]
-    token: Secret | None = None
+    authentication: Authentication = field(default_factory=Authentication)
     ca_file: str | None = None
     check_hostname: bool = True
     broker_url: str | None = None
@@ -56,6 +61,8 @@ class AdminConnection:
             raise SettingsError(
                 f"admin addresses mix http and https ({', '.join(self.urls)}): a cluster is one or both"
             )
+        if self.authentication.needs_tls and schemes != {"https"}:
+            raise SettingsError("a client certificate needs https:// addresses: give the brokers' TLS port")
         self.address_of("host:8080")
 
     def addresses(self) -> tuple[Address, ...]:
@@ -81,15 +88,13 @@ class AdminConnection:
             ) from None
 
     def tls(self) -> ssl.SSLContext:
-        """Return the trust of https connections; raises `SettingsError` for a file that cannot be used."""
-        try:
-            context = ssl.create_default_context(cafile=self.ca_file)
-        except (OSError, ssl.SSLError) as error:
-            raise SettingsError(
-                f"ca_file {self.ca_file} cannot be used ({getattr(error, 'strerror', None) or error}): give a file of "
-                "PEM certificates"
-            ) from None
+        """Return the trust of https connections, and their client certificate if there is one.
+
+        Raises `SettingsError` for a file that cannot be used.
+        """
+        context = trusting(self.ca_file, "ca_file")
         context.check_hostname = self.check_hostname
+        self.authentication.present_in(context)
         return context
 
 
@@ -98,7 +103,7 @@ def address_in(url: str) -> Address:
     path."""
     parts = _split(url)
     if "@" in parts.netloc:
-        raise SettingsError("an admin address holds credentials: give a token instead")
+        raise SettingsError("an admin address holds credentials: give `auth_params` or a connection instead")
     if parts.scheme not in _PORTS:
         raise SettingsError(f"admin address {url!r} is not an http:// or https:// address")
     prefix = parts.path.rstrip("/")
@@ -129,17 +134,24 @@ def _port_of(parts: SplitResult, text: str) -> int:
     return _PORTS.get(parts.scheme, 80) if port is None else port
 
 
-# Sources of tokens. A configuration names a connection, never the token itself.
+# Sources of credentials. A configuration names a connection, or files: never a secret itself.
 
 VARIABLE = "EVENKEEL_TOKEN_"
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Content of a connection: a token, and the admin addresses if it names any."""
+    """Content of a connection: the authentication, and the admin addresses if it names any."""
 
-    token: Secret | None
+    authentication: Authentication
     urls: tuple[str, ...] = ()
+
+    @classmethod
+    def of_words(cls, words: Mapping[str, Any], place: str) -> Credentials:
+        """Return the content from `members`, the JSON of the authentication (empty: none), and `urls`."""
+        members = words["members"]
+        authentication = authentication_by(members, place) if members else Authentication()
+        return cls(authentication, tuple(words["urls"]))
 
 
 Resolver = Callable[[str], Credentials | None]
@@ -147,26 +159,29 @@ Resolver = Callable[[str], Credentials | None]
 
 
 def variable_of(connection: str) -> str:
-    """Return the environment variable that holds the token of a connection: `EVENKEEL_TOKEN_PULSAR_EAST`."""
+    """Return the environment variable that holds the content of a connection: `EVENKEEL_TOKEN_PULSAR_EAST`."""
     return variable_name(VARIABLE, connection)
 
 
 def from_environment(connection: str, environment: Mapping[str, str] = os.environ) -> Credentials | None:
-    """Return the token in the connection's variable, or in the file that its `…_FILE` names."""
+    """Return the credentials in the connection's variable, or in the file that its `…_FILE` names."""
     return from_variable(variable_of(connection), environment)
 
 
 def from_variable(name: str, environment: Mapping[str, str] = os.environ) -> Credentials | None:
-    """Return the token in a variable, or in the file that `<name>_FILE` names; raises `SettingsError` for both at
-    once."""
-    token = text_given(name, environment)
-    if token is None:
+    """Return the credentials in a variable, or in the file that `<name>_FILE` names: a token, or JSON as in Pulsar.
+
+    The file is read again when it changes. Raises `SettingsError` for both at once, and for what cannot be used.
+    """
+    given = text_given(name, environment)
+    if given is None:
         return None
-    text, place = token
-    try:
-        return Credentials(Secret(text))
-    except SettingsError as error:
-        raise SettingsError(f"{place}: {error}") from None
+    text, place = given
+    authentication = authentication_in(text, place)
+    if place != name:
+        authentication = FromFile(Path(environment[place]), place, partial(authentication_in, place=place))
+    authentication.check()
+    return Credentials(authentication)
 
 
 def resolved(connection: str, resolve: Resolver) -> Credentials:
@@ -175,7 +190,8 @@ def resolved(connection: str, resolve: Resolver) -> Credentials:
     if credentials is None:
         name = variable_of(connection)
         raise SettingsError(
-            f"connection {connection!r} is unknown: set {name} to the token, or {name + FILE} to a file that holds "
-            "it; in Airflow, a connection of that name with the token as its password does as well"
+            f"connection {connection!r} is unknown: set {name} to the token or to JSON with `auth_plugin` and "
+            f"`auth_params`, or {name + FILE} to a file that holds it; in Airflow, a connection of that name with the "
+            "token as its password, or with that JSON as its extra, does as well"
         )
     return credentials

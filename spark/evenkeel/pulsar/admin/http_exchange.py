@@ -5,21 +5,20 @@ from __future__ import annotations
 import logging
 import re
 import secrets
-import socket
-import ssl
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from enum import StrEnum
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
 import httpx
 
+from evenkeel.errors import EvenkeelError
 from evenkeel.json_text import NotJson, parse_json
 from evenkeel.pulsar.admin.answer_text import (
     AnswerText,
@@ -31,8 +30,10 @@ from evenkeel.pulsar.admin.answer_text import (
     of_text,
     unpacked,
 )
+from evenkeel.pulsar.admin.authentication import Authorization
 from evenkeel.pulsar.admin.connection import Address, AdminConnection
-from evenkeel.pulsar.answers import NO_TOPIC, TIMED_OUT
+from evenkeel.pulsar.admin.failures import Failure, failure_of, failure_text
+from evenkeel.pulsar.answers import NO_TOPIC
 from evenkeel.pulsar.limits import DEFAULT, Limits
 from evenkeel.secret import HIDDEN
 from evenkeel.times import utc_milliseconds
@@ -46,7 +47,7 @@ class Hop:
 
     `broker` is the id of the broker asked, else host:port. `status` 0: no HTTP answer came, or the request was not
     sent, and `body` is the reason (`failures`). `at` is the moment of sending, ISO-8601 UTC with milliseconds;
-    `location` the answer's header of that name; `sent` the request's body. It never contains a token. Of a `large`
+    `location` the answer's header of that name; `sent` the request's body. It never contains a credential. Of a `large`
     answer `body` is only the beginning.
     """
 
@@ -104,101 +105,11 @@ class Hop:
         return members if self.sent is None else {**members, "sent": self.sent}
 
 
-# Reasons for a missing HTTP answer: written in the `body` of a hop with status 0, and read from it.
-
-
-class Failure(StrEnum):
-    """Kinds of failure; the value is the beginning of the hop's body."""
-
-    NO_ADDRESS = "no usable address"
-    UNKNOWN_NAME = "host name not known"
-    REFUSED = "connection refused"
-    UNREACHABLE = "no connection"
-    TLS = "TLS failed"
-    TIMED_OUT = TIMED_OUT
-    BROKEN_OFF = "connection broken off"
-    TOO_LARGE = "answer too large"
-    PACKED = "answer packed"
-    BUSY = "no free connection"
-    NOT_FOLLOWED = "redirect not followed"
-    NOT_SENT = "not sent"
-
-
-NOTHING_SENT = frozenset(
-    {
-        Failure.NO_ADDRESS,
-        Failure.UNKNOWN_NAME,
-        Failure.REFUSED,
-        Failure.UNREACHABLE,
-        Failure.BUSY,
-        Failure.NOT_FOLLOWED,
-        Failure.NOT_SENT,
-    }
-)
-"""Failures after which the request has certainly not reached the broker. A TLS failure may come after it was sent (TLS
-1.3)."""
-
-PASSING = frozenset({Failure.UNKNOWN_NAME, Failure.REFUSED, Failure.UNREACHABLE, Failure.BROKEN_OFF, Failure.BUSY})
-"""Failures that may pass in a moment. A slow answer is not among them: a repeated request adds to the load."""
-
-
-def failure_text(failure: Failure, detail: str) -> str:
-    """Return the body of a failed hop."""
-    return f"{failure}: {detail}" if detail else str(failure)
-
-
 def failure_in(hop: Hop) -> Failure | None:
     """Return the failure of a hop; None if an HTTP answer came, or if another tool recorded the hop."""
     if hop.status != 0:
         return None
     return next((failure for failure in Failure if hop.body.startswith(failure)), None)
-
-
-def failure_of(error: Exception) -> tuple[Failure, str]:
-    """Return the failure behind an error of the HTTP library, and its detail in one line."""
-    causes = list(_causes(error))
-    if any(isinstance(cause, ssl.SSLError) for cause in causes):
-        return Failure.TLS, _tls_detail(causes)
-    if isinstance(error, httpx.PoolTimeout):
-        return Failure.BUSY, "all connections of this client are in use"
-    if isinstance(error, httpx.ConnectTimeout):
-        return Failure.UNREACHABLE, "this address did not answer in time"
-    if isinstance(error, httpx.TimeoutException | TimeoutError):
-        return Failure.TIMED_OUT, ""
-    if isinstance(error, httpx.ConnectError):
-        return _of_connecting(causes)
-    if isinstance(error, httpx.LocalProtocolError | httpx.UnsupportedProtocol | httpx.InvalidURL):
-        return Failure.NO_ADDRESS, _line(error)
-    return Failure.BROKEN_OFF, _line(error)
-
-
-def _of_connecting(causes: list[BaseException]) -> tuple[Failure, str]:
-    for cause in causes:
-        if isinstance(cause, socket.gaierror | UnicodeError):
-            return Failure.UNKNOWN_NAME, _line(cause)
-        if isinstance(cause, ConnectionRefusedError):
-            return Failure.REFUSED, "no process listens at this address"
-    return Failure.UNREACHABLE, _line(causes[-1])
-
-
-def _tls_detail(causes: list[BaseException]) -> str:
-    for cause in causes:
-        if isinstance(cause, ssl.SSLCertVerificationError):
-            return f"the certificate is refused: {cause.verify_message}"
-    tls_error = next(cause for cause in causes if isinstance(cause, ssl.SSLError))
-    return tls_error.reason.lower().replace("_", " ") if tls_error.reason else _line(tls_error)
-
-
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    cause: BaseException | None = error
-    while cause is not None:
-        yield cause
-        cause = cause.__cause__ or cause.__context__
-
-
-def _line(error: BaseException) -> str:
-    lines = (str(error).strip() or type(error).__name__).splitlines()
-    return lines[0][:300]
 
 
 PREFIX = "/admin/v2"
@@ -307,6 +218,22 @@ class Reply:
     retry_after_s: float | None = None
 
 
+def unsent(question: Question, broker: str, failure: Failure, detail: str) -> Reply:
+    """Return the reply to a request that was not sent."""
+    hop = Hop(
+        broker=broker,
+        method=question.method,
+        path=question.path,
+        status=0,
+        at=utc_milliseconds(datetime.now(UTC)),
+        elapsed_ms=0.0,
+        location=None,
+        body=failure_text(failure, detail),
+        sent=question.body,
+    )
+    return Reply(hop, failure)
+
+
 class _OutOfTime(Exception):
     """The answer did not end in time, though it went on arriving."""
 
@@ -328,21 +255,43 @@ class Wire:
         folder: Path | None = None,
         heard: Callable[[str, datetime, float], None] | None = None,
     ) -> None:
-        self._token, self._limits, self._folder, self._heard = connection.token, limits, folder, heard
-        self._deadline = Deadline()
-        self._transport = BoundedTransport(connection.tls(), most_connections, self._deadline)
+        self._authentication, self._limits = connection.authentication, limits
+        self._folder, self._heard = folder, heard
+        self._deadline, self._tls = Deadline(), connection.tls()
+        self._transport = BoundedTransport(self._tls, most_connections, self._deadline)
 
     def send(self, question: Question, address: Address, broker: str, deadline: float) -> Reply:
-        """Send the request to the address and read the answer until `deadline` (`time.monotonic`)."""
+        """Send the request to the address and read the answer until `deadline` (`time.monotonic`).
+
+        The credentials are looked up for each request. After a 401 it is sent once more if there are newer ones.
+        """
+        try:
+            self._authentication.present_in(self._tls)
+            authorization = self._authentication.authorization(deadline)
+        except EvenkeelError as error:
+            return unsent(question, broker, Failure.NO_CREDENTIALS, str(error))
+        reply = self._exchange(question, address, broker, deadline, authorization)
+        if reply.hop.status == HTTPStatus.UNAUTHORIZED and authorization is not None:
+            renewed = self._authentication.renewed(authorization, deadline)
+            if renewed is not None:
+                return self._exchange(question, address, broker, deadline, renewed)
+        return reply
+
+    def _exchange(
+        self, question: Question, address: Address, broker: str, deadline: float, authorization: Authorization | None
+    ) -> Reply:
+        def hide(text: str) -> str:
+            return text if authorization is None else authorization.hide_in(text)
+
         at, begin = datetime.now(UTC), time.perf_counter()
         status, location, retry_after = 0, None, None
         failure: Failure | None = None
         text: str | LargeText
         try:
             with self._deadline.until(deadline):
-                response = self._transport.handle_request(self._request(question, address, deadline))
+                response = self._transport.handle_request(self._request(question, address, deadline, authorization))
                 try:
-                    text = self._text_of(response, question, deadline)
+                    text = self._text_of(response, question, deadline, hide, authorization)
                 finally:
                     response.close()
             status, location = response.status_code, response.headers.get("location")
@@ -362,7 +311,7 @@ class Wire:
             text = failure_text(failure, detail)
         elapsed = round((time.perf_counter() - begin) * 1000, 1)
         text = _without_secrets(question.path, text, self._folder)
-        body = self._hidden(text) if isinstance(text, str) else text.beginning()
+        body = hide(text) if isinstance(text, str) else text.beginning()
         hop = Hop(
             broker=broker,
             method=question.method,
@@ -370,7 +319,7 @@ class Wire:
             status=status,
             at=utc_milliseconds(at),
             elapsed_ms=elapsed,
-            location=self._hidden(location) if location is not None else None,
+            location=hide(location) if location is not None else None,
             body=body,
             sent=question.body,
             large=text if isinstance(text, LargeText) else None,
@@ -381,10 +330,12 @@ class Wire:
         """Close the kept connections."""
         self._transport.close()
 
-    def _request(self, question: Question, address: Address, deadline: float) -> httpx.Request:
+    def _request(
+        self, question: Question, address: Address, deadline: float, authorization: Authorization | None
+    ) -> httpx.Request:
         headers = {"Accept-Encoding": "identity", "User-Agent": "evenkeel"}
-        if self._token is not None:
-            headers["Authorization"] = f"Bearer {self._token.reveal()}"
+        if authorization is not None:
+            headers["Authorization"] = authorization.header()
         content = None
         if question.body is not None:
             headers["Content-Type"], content = "application/json", question.body.encode("utf-8", "surrogatepass")
@@ -405,13 +356,17 @@ class Wire:
             if moment.tzinfo is not None:
                 self._heard(broker, moment, seconds)
 
-    def _hidden(self, text: str) -> str:
-        return text if self._token is None else self._token.hide_in(text)
-
-    def _text_of(self, response: httpx.Response, question: Question, deadline: float) -> str | LargeText:
+    def _text_of(
+        self,
+        response: httpx.Response,
+        question: Question,
+        deadline: float,
+        hide: Callable[[str], str],
+        authorization: Authorization | None,
+    ) -> str | LargeText:
         most = self._limits.bytes_of(self._limits.name_for(question.path))
-        longest = 0 if self._token is None else len(self._token.reveal())
-        text = AnswerText(most, self._hidden, longest, self._folder)
+        longest = 0 if authorization is None else authorization.longest
+        text = AnswerText(most, hide, longest, self._folder)
         try:
             for piece in unpacked(response.iter_raw(), response.headers.get("content-encoding")):
                 text.add(piece)
