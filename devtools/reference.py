@@ -12,6 +12,7 @@ from typing import Any
 
 from evenkeel.lake.schema import Table
 from evenkeel.lake.schemas import EVERY_TABLE
+from evenkeel.lake.views.declarations import RAW, VIEWS
 from evenkeel.metrics.declarations import (
     CONFIGURATION_USABLE,
     EMITTED,
@@ -47,6 +48,7 @@ def pages() -> Mapping[str, str]:
     """File name to Markdown text."""
     return {
         "tables.md": tables_page(),
+        "views.md": views_page(),
         "settings.md": settings_page(),
         "configuration.md": configuration_page(),
         "metrics.md": metrics_page(),
@@ -86,6 +88,23 @@ def _table(table: Table) -> list[str]:
         null = "" if column.nullable else " not null"
         lines.append(f"| `{column.name}` | `{column.type}`{null} | {column.unit} | {_cell(column.comment)} |")
     return lines
+
+
+def views_page() -> str:
+    """Return the page of all views: the meaning of a row, its key, and each column with type, unit and meaning."""
+    lines = [
+        "# Views",
+        "",
+        "[`evenkeel sql`](../how-to/query.md) reads these views, and `evenkeel views` makes them in DuckDB, Spark or",
+        f"Trino. They hold only rows that count. `{RAW}` and the name of a [table](tables.md) is that table, with all",
+        "rows. Moments are in UTC. `NULL` means *not known*; a figure known to be nothing is 0. Types are Spark's.",
+    ]
+    for view in VIEWS.values():
+        lines += ["", f"## {view.name}", "", f"{view.comment} Key: {', '.join(view.key)}.", ""]
+        lines += ["| column | type | unit | meaning |", "|---|---|---|---|"]
+        for column in view.columns:
+            lines.append(f"| `{column.name}` | `{column.type}` | {column.unit} | {_cell(column.comment)} |")
+    return "\n".join(lines) + "\n"
 
 
 def settings_page() -> str:
