@@ -250,7 +250,7 @@ def test_only_a_query_is_run(sql: str, kept: Path) -> None:
         ("SELECT * FROM parquet_scan('s3://bucket/x.parquet'), cycles", "disabled by configuration"),
         ("SELECT * FROM '/etc/hostname', cycles", "does not exist"),
         ("SELECT * FROM kept, cycles", "does not exist"),
-        ("SELECT nope FROM cycles", '"nope" not found in FROM clause! Candidate bindings: .* SHOW TABLES'),
+        ("SELECT nope FROM cycles", '"nope" not found in FROM clause! Candidate bindings: .*SHOW TABLES'),
         ("SELEC 1 FROM cycles", 'syntax error at or near "SELEC"'),
         ("SELECT value::int FROM settings", "Could not convert string"),
     ],
