@@ -15,6 +15,7 @@ from typing import Any
 
 from evenkeel.lake.schema import Table
 from evenkeel.lake.schemas import EVERY_TABLE
+from evenkeel.lake.views.declarations import RAW, VIEWS
 from evenkeel.metrics.declarations import (
     EMITTED,
     NEEDS,
@@ -59,11 +60,16 @@ def pages() -> Mapping[str, str]:
 
 
 def tables_page() -> str:
-    """Return the page of all tables: the meaning of a row, its key, its writer and the names of its columns."""
+    """Return the page of all views and tables: the meaning of a row, its key, its writer, its columns."""
     parts = [
-        "# Tables",
+        "# Views and tables",
         "",
-        "This page is for readers of the tables. All are Delta tables, by path under the lake's root.",
+        "This page is for readers of the lake.",
+        *_views_part(),
+        "",
+        "## Tables",
+        "",
+        "All are Delta tables, by path under the lake's root.",
         "[columns.csv](columns.csv) has type, unit and meaning of each column; so has `DESCRIBE TABLE` in Spark.",
         "[Query the tables](../how-to/query.md) shows how to read them.",
         "",
@@ -76,13 +82,30 @@ def tables_page() -> str:
         "* Without another note a table is partitioned by `cluster`, `cycle_date`.",
     ]
     for layer, title in _LAYERS.items():
-        parts += ["", f"## {title} ({layer})", "", "|table|a row, its writer, its key|columns|", "|---|---|---|"]
+        parts += ["", f"### {title} ({layer})", "", "|table|a row, its writer, its key|columns|", "|---|---|---|"]
         parts += [_table_row(table) for table in EVERY_TABLE.values() if table.layer == layer]
-    parts += ["", "## Columns", "", "```{csv-table}", ":file: columns.csv", ":header-rows: 1", "```"]
+    parts += ["", "### Columns", "", "```{csv-table}", ":file: columns.csv", ":header-rows: 1", "```"]
     return "\n".join(parts) + "\n"
 
 
 _COMMON = ("cluster", "cycle_at", "cycle_date", "write_id")
+
+
+def _views_part() -> list[str]:
+    """Return what each view holds: the meaning of a row, its key, and each column with type, unit and meaning."""
+    lines = [
+        "",
+        "## Views",
+        "",
+        "[`evenkeel sql`](../how-to/query.md) reads these views, and `evenkeel views` makes them in DuckDB, Spark or",
+        f"Trino. They hold only rows that count. `{RAW}` and the name of a [table](#tables) is that table, with all",
+        "rows. Moments are in UTC. `NULL` means *not known*; a figure known to be nothing is 0. Types are Spark's.",
+    ]
+    for view in VIEWS.values():
+        lines += ["", f"### {view.name}", "", f"{view.comment} Key: {', '.join(view.key)}.", ""]
+        lines += ["|column|type|unit|meaning|", "|---|---|---|---|"]
+        lines += [f"|`{c.name}`|`{c.type}`|{c.unit}|{_cell(c.comment)}|" for c in view.columns]
+    return lines
 
 
 def _table_row(table: Table) -> str:

@@ -34,6 +34,7 @@ WITHOUT = {
     "metrics": "it serves until it is ended, and logs",
     "completion": "it prints code for a shell",
     "config schema": "it prints a JSON schema",
+    "views": "it prints an SQL script",
 }
 ELSEWHERE = {
     "config check": "it wants a file: tests/doctor/test_configuration_faults.py",
@@ -55,6 +56,7 @@ HERE = {
     "report": ["report --lake {lake} --cluster lab --out {new}/report.html"],
     "data-docs": ["data-docs --lake {lake} --cluster lab --out {new}/docs"],
     "storage": ["storage --lake {lake}"],
+    "sql": ['sql SELECT*FROM"cycles" --lake {lake}'],
     "export": [f"export --lake {{lake}} {SPAN} --out {{new}}/part"],
     "backup": ["backup --lake {lake} --to {new}/kept"],
     "restore": ["restore --from {kept} --lake {new}/lake"],

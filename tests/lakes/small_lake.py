@@ -108,8 +108,18 @@ class SmallLake:
                 written = {"table": name, "write_id": stamp["write_id"]}
                 files += [{**written, "path": f.path, "size": f.size, "digest": f.digest} for f in own]
 
-    def add(self, cluster: str, at: datetime, tables: Mapping[str, list[Row]], **manifest: Any) -> str:
-        """One attempt: its rows, then its manifest rows. `manifest` are columns of `cycles`; returns the attempt_id."""
+    def add(
+        self,
+        cluster: str,
+        at: datetime,
+        tables: Mapping[str, list[Row]],
+        outbox: Mapping[str, list[Row]] | None = None,
+        **manifest: Any,
+    ) -> str:
+        """One attempt: its rows, then its manifest rows. `manifest` are columns of `cycles`; returns the attempt_id.
+
+        `outbox`: rows of `commands` and `outcomes`, which only the closing row lists.
+        """
         files: list[Row] = []
         writes = [self._write(cluster, at, name, rows, files) for name, rows in tables.items() if rows]
         number = manifest.pop("attempt", 1)
@@ -127,7 +137,9 @@ class SmallLake:
             self._manifest({**common, "row_kind": "planned", "status": status, "reason": reason})
         else:
             self._manifest({**common, "row_kind": "planned", "status": "planned", "reason": None})
-            self._manifest({**common, "row_kind": "closed", "status": status, "reason": reason})
+            sent = [self._write(cluster, at, name, rows, files) for name, rows in (outbox or {}).items() if rows]
+            closed = {**common, "writes": [*writes, *sent]}
+            self._manifest({**closed, "row_kind": "closed", "status": status, "reason": reason})
         return attempt_id
 
     def _write(self, cluster: str, at: datetime, name: str, rows: list[Row], files: list[Row]) -> Row:

@@ -29,6 +29,7 @@ COMMANDS = {
     "log": ("log", "prove"),
     "replay": ("replay", "simulate"),
     "reports": ("report", "data-docs"),
+    "sql": ("sql", "views"),
     "upkeep": ("upkeep", "storage", "heat"),
     "backup": ("export", "backup", "restore"),
     "settings": ("settings", "config"),

@@ -65,6 +65,14 @@ def lakes_chosen(given: argparse.Namespace) -> LakeMap:
     return lakes
 
 
+def only_lake(given: argparse.Namespace) -> str:
+    """Return the named lake, else the one that is configured; BadInput if there are none or several."""
+    lakes = lakes_chosen(given)
+    if lakes.is_several:
+        raise BadInput(f"there are several lakes: give --lake with {' or '.join(lake.name for lake in lakes.lakes)}")
+    return lakes.lakes[0].path
+
+
 def first_with(lakes: LakeMap, read: Callable[[str], _Found], cluster: str | None) -> _Found:
     """Return the result of `read` in the cluster's lake, else in the first of the others that has it."""
     first: EvenkeelError | None = None

@@ -30,7 +30,7 @@ def add_command(
     return commands.add_parser(name, help=words, epilog=epilog, formatter_class=layout)
 
 
-def add_json(parser: argparse.ArgumentParser, of: str = "one JSON object") -> None:
+def add_json(parser: argparse._ActionsContainer, of: str = "one JSON object") -> None:
     """The option `--json`."""
     parser.add_argument("--json", action="store_true", help=f"{of} on standard output, for a program")
 
