@@ -79,7 +79,7 @@ def test_a_cluster_that_cannot_be_observed_ends_in_one_sentence_without_the_toke
     assert collect(cluster, tmp_path) == 2
     assert collect(cluster, tmp_path, "--count", "2", "--every", "0.01") == 2
     said = capsys.readouterr().err
-    assert "the token is missing, wrong or expired" in said
+    assert "the token (or password) is missing, wrong or expired" in said
     assert "none of 2 snapshots could be taken" in said
     assert TOKEN not in said
     assert names(tmp_path) == []

@@ -10,6 +10,7 @@ import pytest
 from evenkeel.doctor import clusters
 from evenkeel.doctor.checks import CheckFinding, CheckOutcome, Site
 from evenkeel.errors import EvenkeelError, Unreachable
+from evenkeel.pulsar.admin import authentication
 from evenkeel.pulsar.admin.connection import Credentials
 from evenkeel.secret import Secret
 from evenkeel.sources.configuration import ClusterSource, LiveSource
@@ -31,7 +32,9 @@ def cluster() -> Iterator[SimulatedCluster]:
 
 def site(url: str, token: str = TOKEN, **environment: str) -> Site:
     source = ClusterSource("east", Path("landing"), live=LiveSource((url,), "pulsar_east"))
-    return Site(sources=(source,), environment=environment, resolve=lambda _: Credentials(Secret(token)))
+    return Site(
+        sources=(source,), environment=environment, resolve=lambda _: Credentials(authentication.token(Secret(token)))
+    )
 
 
 def dated(**ahead: float) -> str:
@@ -49,7 +52,7 @@ def test_a_cluster_that_answers_a_super_user_is_fine(cluster: SimulatedCluster) 
 
 def test_a_wrong_token_is_told_and_never_shown(cluster: SimulatedCluster) -> None:
     here = site(cluster.url, "another-secret-token")
-    with pytest.raises(Unreachable, match="token is missing, wrong or expired") as told:
+    with pytest.raises(Unreachable, match=r"token \(or password\) is missing, wrong or expired") as told:
         clusters.check_admin(here, "east")
     assert "another-secret" not in str(told.value)
     for check in (clusters.check_versions, clusters.check_hung, clusters.check_switches, clusters.check_clocks):

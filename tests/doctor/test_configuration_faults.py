@@ -47,7 +47,7 @@ LAB = "\n[clusters.x]\nrecording = 'x'"
 CASES = {
     "2: clusters.east.admin: Input should be a valid list": "[clusters.east]\nadmin = 5",
     "2: clusters.east.admn: Unknown entry; did you mean admin?": "[clusters.east]\nadmn = 5\ns3 = 's3://b/x'",
-    "2: clusters.east.colour: Unknown entry; known are admin, broker_url, ":
+    "2: clusters.east.colour: Unknown entry; known are admin, auth_params, auth_plugin, broker_url, ":
         "[clusters.east]\ncolour = 5\ns3 = 's3://b/x'",
     "1: lak: Unknown entry; did you mean lake?": "lak = 5\n[clusters.x]\nrecording = 'x'",
     "2: airflow.mod: Unknown entry; did you mean mode?": "[airflow]\nmod = 5\n[clusters.x]\nrecording = 'x'",

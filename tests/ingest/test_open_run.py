@@ -12,6 +12,7 @@ import pytest
 from evenkeel.errors import BadInput
 from evenkeel.handover import FAILED, OPEN, SKIPPED
 from evenkeel.ingest.open_run import CycleRequest, check, cycles_of
+from evenkeel.pulsar.admin import authentication
 from evenkeel.pulsar.admin.connection import Credentials
 from evenkeel.secret import Secret
 from evenkeel.sources import collecting
@@ -39,7 +40,7 @@ def running(name: str, cluster: SimulatedCluster, more: str = 'connection = "any
 
 
 def credentials(_: str) -> Credentials:
-    return Credentials(Secret(TOKEN))
+    return Credentials(authentication.token(Secret(TOKEN)))
 
 
 def now() -> str:
@@ -91,7 +92,7 @@ def test_one_that_cannot_be_observed_is_left_out_and_the_others_go_on(
         f'[clusters.recorded]\nrecording = "{RECORDING}"',
         at=at,
     )
-    known = {"any": Credentials(Secret(TOKEN))}
+    known = {"any": Credentials(authentication.token(Secret(TOKEN)))}
     cycles = {cycle.cluster: cycle for cycle in cycles_of(request, known.get)}
     assert {name: cycle.status for name, cycle in cycles.items()} == {
         "dead": SKIPPED, "east": OPEN, "recorded": OPEN, "stranger": SKIPPED, "unnamed": FAILED,
@@ -100,7 +101,7 @@ def test_one_that_cannot_be_observed_is_left_out_and_the_others_go_on(
     assert {name: cycle.source for name, cycle in cycles.items()}["east"] == "pulsar-admin"
     assert "the cluster was not observed" in str(cycles["dead"].reason)
     assert "check host and port" in str(cycles["dead"].reason)
-    assert "the token is missing, wrong or expired" in str(cycles["stranger"].reason)
+    assert "the token (or password) is missing, wrong or expired" in str(cycles["stranger"].reason)
     assert "set EVENKEEL_TOKEN_UNNAMED" in str(cycles["unnamed"].reason)
     assert Path(cycles["east"].snapshot.path).parent == tmp_path / "landing/east"
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["clusters.toml", "landing"]

@@ -275,7 +275,7 @@ def test_a_snapshot_ends_in_time(cluster: SimulatedCluster, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (Answer(401, "<html>no</html>"), "the token is missing, wrong or expired"),
+        (Answer(401, "<html>no</html>"), r"the token \(or password\) is missing, wrong or expired"),
         (Answer(200, "<html>login</html>"), "a proxy or a login page"),
         (Answer(200, '{"a": 1}'), "gives no list of brokers"),
         (Answer(500, '{"reason":"x"}'), "look at the broker's log"),

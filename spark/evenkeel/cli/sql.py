@@ -19,7 +19,7 @@ from evenkeel.cli.output import add_command, add_json, as_line, busy_with
 from evenkeel.errors import BadInput, visible
 
 if TYPE_CHECKING:
-    from evenkeel.lake.views.query import Answer
+    from evenkeel.lake.views.query import QueryAnswer
 
 MOST_SHOWN = 1_000
 """Rows that are shown as a table: its columns are as wide as their widest value."""
@@ -84,7 +84,7 @@ def _begun(rows: Iterator[Sequence[Any]]) -> Iterator[Sequence[Any]]:
     return (row for part in (first, rows) for row in part)
 
 
-def _print_json(answer: Answer, rows: Iterable[Sequence[Any]]) -> None:
+def _print_json(answer: QueryAnswer, rows: Iterable[Sequence[Any]]) -> None:
     doubled = {name for name in answer.columns if answer.columns.count(name) > 1}
     if doubled:
         raise BadInput(f"several columns are named {', '.join(sorted(doubled))}: name them apart with AS")

@@ -20,7 +20,7 @@ RAW_TABLES = FROM_THE_FIRST
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class LakeView:
     """One view.
 
     `key` names a row; `source` is the query from FROM on, with the main rows as `r`; `expressions`: column -> SQL, of
@@ -61,7 +61,7 @@ def _listed(table: str) -> str:
 
 # As `record.attempts` reads attempts: of each kind the first row of an attempt, and of the attempts of a cycle the one
 # whose plan was sent, else the newest that is not a backfill, else the newest.
-CYCLES = View(
+CYCLES = LakeView(
     "cycles",
     "One row per cluster and cycle: the attempt that counts. That is the one whose plan was sent, else the newest that "
     "is not a backfill, else the newest.",
@@ -107,7 +107,7 @@ WHERE r.place = 1""",
     },
 )
 
-WRITES = View(
+WRITES = LakeView(
     "writes",
     "One row per write that the attempt that counts lists. A row of a raw table counts if this view has its cluster, "
     "cycle_at and write_id, with the table's name.",
@@ -148,7 +148,7 @@ def _stage(stage: str, table: str, lacking: frozenset[str]) -> str:
     return f"  SELECT '{stage}' AS stage, r.cluster, r.cycle_at, {columns}, w.plan_id\n  {_listed(table)}"
 
 
-DECISIONS = View(
+DECISIONS = LakeView(
     "decisions",
     "One row per subject that a stage of a cycle judged, with the rule, its figures and the reason in words.",
     ("cluster", "cycle_at", "stage", "subject_kind", "subject", "rule", "wish_id", "strategy"),
@@ -165,7 +165,7 @@ DECISIONS = View(
     "FROM (\n" + "\n  UNION ALL\n".join(_stage(stage, *of) for stage, of in _STAGES.items()) + "\n) r",
 )
 
-MOVES = View(
+MOVES = LakeView(
     "moves",
     "One row per command of a plan that counts: splits and unloads, with the last outcome that any cycle or agent saw, "
     "and what they were decided on. Those of a dry run have the outcome dry_run.",
@@ -238,7 +238,7 @@ WHERE r.place = 1""",
 BY_OPERATORS = frozenset({"wish", "draining"})
 """Strategies of unloads that operators ask for: they judge no load."""
 
-BROKER_THRESHOLD_DAILY = View(
+BROKER_THRESHOLD_DAILY = LakeView(
     "broker_threshold_daily",
     "One row per UTC day, broker and setting: how often the shedder compared the broker with its threshold, and how "
     "often the broker had reached it. A refusal by a figure of another setting is in a row of that setting.",
@@ -271,7 +271,7 @@ GROUP BY r.cluster, r.cycle_date, r.subject, r.unit, r.setting""",
     },
 )
 
-BROKER_LOAD = View(
+BROKER_LOAD = LakeView(
     "broker_load",
     "One row per broker and cycle: usage in percent, and the sums over its bundles.",
     ("cluster", "cycle_at", "broker"),
@@ -284,7 +284,7 @@ BROKER_LOAD = View(
     _listed("broker_load"),
 )
 
-BUNDLE_LOAD = View(
+BUNDLE_LOAD = LakeView(
     "bundle_load",
     "One row per bundle and cycle: owner, the rates that decisions used, topics, sessions and backlog.",
     ("cluster", "cycle_at", "bundle"),
@@ -299,7 +299,7 @@ BUNDLE_LOAD = View(
     {"sessions": "r.producers + r.consumers", "backlog": "r.msg_backlog"},
 )
 
-DATA_QUALITY = View(
+DATA_QUALITY = LakeView(
     "data_quality",
     "One row per validation rule, checked table and cycle, passed or failed.",
     ("cluster", "cycle_at", "checked_table", "rule"),
@@ -311,7 +311,7 @@ DATA_QUALITY = View(
     _listed("validation_results"),
 )
 
-SETTINGS = View(
+SETTINGS = LakeView(
     "settings",
     "One row per key of the settings in force in a cycle.",
     ("cluster", "cycle_at", "key"),
@@ -319,7 +319,7 @@ SETTINGS = View(
     _listed("settings"),
 )
 
-VIEWS: dict[str, View] = {
+VIEWS: dict[str, LakeView] = {
     view.name: view
     for view in (
         *(CYCLES, WRITES, DECISIONS, BROKER_LOAD, BUNDLE_LOAD, MOVES, BROKER_THRESHOLD_DAILY, DATA_QUALITY),

@@ -22,7 +22,7 @@ BATCH_ROWS = 1_000
 
 
 @dataclass(frozen=True)
-class Answer:
+class QueryAnswer:
     """The answer to a query: the names of its columns, and its rows, which are read as they are asked for."""
 
     columns: Sequence[str]
@@ -30,7 +30,7 @@ class Answer:
 
 
 @contextmanager
-def ask(lake: str, sql: str) -> Iterator[Answer]:
+def ask(lake: str, sql: str) -> Iterator[QueryAnswer]:
     """Yield the answer to one SELECT over the views and the `raw_` tables of a lake.
 
     Moments are in UTC. Raises BadInput for other statements and for errors of the SQL, LakeError for tables that cannot
@@ -52,7 +52,7 @@ def ask(lake: str, sql: str) -> Iterator[Answer]:
             reader = connection.sql(sql).to_arrow_reader(BATCH_ROWS)
         except duckdb.Error as error:
             raise _explained(lake, error) from error
-        yield Answer(reader.schema.names, _rows(lake, reader))
+        yield QueryAnswer(reader.schema.names, _rows(lake, reader))
 
 
 _CONFINED = (

@@ -13,7 +13,7 @@ from evenkeel.errors import BadInput, LakeError
 from evenkeel.lake.record.tables import open_table
 from evenkeel.lake.schema import Column, sql_text
 from evenkeel.lake.store import Lake
-from evenkeel.lake.views.declarations import RAW, RAW_TABLES, VIEWS, View
+from evenkeel.lake.views.declarations import RAW, RAW_TABLES, VIEWS, LakeView
 from evenkeel.object_store import SCHEME
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def statements(dialect: Dialect, lake: str, schema: str = "") -> Iterator[str]:
         yield from _view_statements(dialect, view)
 
 
-def view_statement(dialect: Dialect, view: View) -> str:
+def view_statement(dialect: Dialect, view: LakeView) -> str:
     """Return the statement that makes a view."""
     columns = ",\n  ".join(
         f"{view.expressions.get(column.name, f'r.{column.name}')} AS {column.name}" for column in view.columns
@@ -108,7 +108,7 @@ def comment_of(column: Column) -> str:
     return f"{column.comment} [{column.unit}]" if column.unit else column.comment
 
 
-def _view_statements(dialect: Dialect, view: View) -> Iterator[str]:
+def _view_statements(dialect: Dialect, view: LakeView) -> Iterator[str]:
     yield view_statement(dialect, view)
     if not dialect.has_comments:
         yield f"COMMENT ON VIEW {view.name} IS {dialect.text(view.comment)}"
