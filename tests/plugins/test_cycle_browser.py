@@ -121,7 +121,7 @@ def test_it_asks_less_often_of_a_busy_desk_and_not_at_all_while_nobody_sees_it(
     browser: Browser, cycle: OpenCycle
 ) -> None:
     with shown(browser, cycle, Api()) as page:
-        page.clock.pause_at(page.evaluate("Date.now() / 1000 + 0.1"))
+        page.clock.pause_at(page.evaluate("Date.now() / 1000 + 3"))  # later than now when it arrives
         requests: list[str] = []
 
         def busy(route: Route) -> None:
