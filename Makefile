@@ -14,7 +14,7 @@ PROCESSES := -n auto --dist loadscope --no-loadscope-reorder
 LOCK = .venv/bin/uv pip compile -q pyproject.toml --extra engine --group demo --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command "make lock"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev demo ui report test test-all check compat conformance e2e soak bench docs site dist lock format stop clean
+.PHONY: help setup setup-dev demo ui report test test-all check conformance e2e soak bench docs site dist lock format stop clean
 
 help: ## list the targets
 	@echo "Evenkeel: make TARGET"

@@ -78,7 +78,7 @@ def alone() -> Iterator[None]:
 
 
 def is_usable(folder: Path) -> bool:
-    """Whether the environment runs, with this Python's minor version, and was made for this very path."""
+    """Return True if the environment runs, has this Python's minor version, and was made for this path."""
     python = folder / "bin" / "python"
     if not os.access(python, os.X_OK):
         return False

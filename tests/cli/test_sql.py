@@ -20,7 +20,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def asked(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[str, str]:
-    """What the command prints on standard output and on standard error."""
+    """Return the texts of the command on standard output and on standard error."""
     code = main([*words])
     printed = capsys.readouterr()
     assert code == (2 if printed.err.startswith("evenkeel: ") else 0)

@@ -42,7 +42,7 @@ def test_a_version_outside_its_range_is_named_and_so_is_a_missing_package(monkey
 def test_an_engine_of_another_version_than_its_client_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     versions = {"pyspark": "4.0.4", "pyspark-client": "4.1.3", "evenkeel": "1.0.0"}
     monkeypatch.setattr("importlib.metadata.requires", lambda _: [])
-    monkeypatch.setattr(machine, "_version_of", versions.get)
+    monkeypatch.setattr(machine, "installed_version", versions.get)
     found = machine.check_packages(HERE, "")
     assert found.words == "pyspark 4.0.4 beside pyspark-client 4.1.3, which share files"
 

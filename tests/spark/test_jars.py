@@ -104,7 +104,7 @@ def test_deltas_jars_are_there_and_are_the_pinned_ones() -> None:
 def test_deltas_jar_is_the_one_for_the_spark_that_is_there(
     spark: str, delta: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("evenkeel.spark.jars._installed", {"pyspark": spark, "delta-spark": delta}.get)
+    monkeypatch.setattr("evenkeel.spark.jars.installed_version", {"pyspark": spark, "delta-spark": delta}.get)
     assert [jar.artifact for jar in delta_pins()] == [f"delta-spark_{spark[:3]}_2.13", "delta-storage"]
 
 
@@ -113,13 +113,13 @@ def test_versions_without_a_pinned_jar_are_named(
     spark: str, delta: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     delta = delta or metadata.version("delta-spark")
-    monkeypatch.setattr("evenkeel.spark.jars._installed", {"pyspark": spark, "delta-spark": delta}.get)
+    monkeypatch.setattr("evenkeel.spark.jars.installed_version", {"pyspark": spark, "delta-spark": delta}.get)
     with pytest.raises(JarError, match=rf"No jar is pinned of Delta {delta} .* for Spark {spark[:3]}: install one of"):
         delta_pins()
 
 
 def test_without_the_engine_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("evenkeel.spark.jars._installed", lambda _: None)
+    monkeypatch.setattr("evenkeel.spark.jars.installed_version", lambda _: None)
     with pytest.raises(JarError, match=r"^pyspark is not installed here: pip install 'evenkeel\[engine\]'"):
         delta_pins()
 

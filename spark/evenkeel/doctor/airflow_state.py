@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import threading
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from evenkeel.doctor.checks import (
 )
 from evenkeel.object_store import CONNECTION_VARIABLE, S3Connection
 from evenkeel.pulsar.admin.connection import Credentials, from_environment
+from evenkeel.spark.jars import installed_version
 from evenkeel.steering.queue.signing import keys_from_environment
 from evenkeel.transparency import LOG_CONNECTION
 
@@ -37,9 +37,8 @@ _NOT_HERE = "no Airflow runs on this machine: AIRFLOW_HOME (else ~/airflow) is n
 
 def check_airflow(site: Site, _: str) -> CheckFinding:
     """Airflow itself: its version, and that it can be imported with its configuration."""
-    try:
-        installed = metadata.version("apache-airflow")
-    except metadata.PackageNotFoundError:
+    installed = installed_version("apache-airflow")
+    if installed is None:
         return skipped("Airflow is not installed on this machine")
     if site.airflow_home is None:
         return skipped(_NOT_HERE)

@@ -20,7 +20,15 @@ from evenkeel.secret import FILE
 from evenkeel.settings.operation import CONFIGURATION
 from evenkeel.sources.collecting import configured_authentication
 from evenkeel.spark.code import code_digest, code_version, source_root, suites_folder
-from evenkeel.spark.jars import OBJECT_STORE, cache_folder, delta_pins, jar_faults, locked_jars, server_java
+from evenkeel.spark.jars import (
+    OBJECT_STORE,
+    cache_folder,
+    delta_pins,
+    installed_version,
+    jar_faults,
+    locked_jars,
+    server_java,
+)
 
 PYTHONS = ((3, 11), (3, 13))
 JAVA = 17
@@ -39,17 +47,13 @@ def check_package(_: Site, __: str) -> CheckFinding:
             f"{words}: no expectations in {suites_folder()}",
             "validate needs them: copy `expectations/` of the same version, and let EVENKEEL_EXPECTATIONS name it",
         )
-    installed = _installed_version()
+    installed = installed_version("evenkeel")
     if installed not in (None, evenkeel.__version__):
         return warn(
             f"{words}; Python knows version {installed} as installed",
             "the checkout was updated: run `make setup`; or two copies are on the path: remove one",
         )
     return ok(words)
-
-
-def _installed_version() -> str | None:
-    return _version_of("evenkeel")
 
 
 def check_python(_: Site, __: str) -> CheckFinding:
@@ -63,17 +67,17 @@ def check_python(_: Site, __: str) -> CheckFinding:
 
 def check_packages(_: Site, __: str) -> CheckFinding:
     """The versions of the packages, against the ranges that Evenkeel's metadata name."""
-    if _installed_version() is None:
+    if installed_version("evenkeel") is None:
         return skipped("evenkeel is not installed here, so no metadata say which packages it needs")
     wrong, missing = [], []
     needed = [need for need in map(Requirement, metadata.requires("evenkeel") or ()) if _is_needed(need)]
     for need in needed:
-        found = _version_of(need.name)
+        found = installed_version(need.name)
         if found is None:
             missing.append(need.name)
         elif not need.specifier.contains(found, prereleases=True):
             wrong.append(f"{need.name} {found}, outside {need.specifier}")
-    engine, client = _version_of("pyspark"), _version_of("pyspark-client")
+    engine, client = installed_version("pyspark"), installed_version("pyspark-client")
     if engine not in (None, client):
         wrong.append(f"pyspark {engine} beside pyspark-client {client}, which share files")
     if not wrong and not missing:
@@ -84,13 +88,6 @@ def check_packages(_: Site, __: str) -> CheckFinding:
 
 def _is_needed(need: Requirement) -> bool:
     return need.marker is None or need.marker.evaluate({"extra": ""})
-
-
-def _version_of(package: str) -> str | None:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
 
 
 def check_java(_: Site, __: str) -> CheckFinding:

@@ -25,8 +25,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import PackageNotFoundError
-from importlib.metadata import version as installed_version
+from importlib import metadata
 from importlib.util import find_spec
 from itertools import groupby
 from pathlib import Path
@@ -160,10 +159,10 @@ def delta_pins() -> list[Jar]:
     They are of the version of delta-spark, else, where that package is not installed, of the newest that is pinned.
     """
     known = locked_jars(DELTA)
-    spark = _installed("pyspark")
+    spark = installed_version("pyspark")
     if spark is None:
         raise JarError("pyspark is not installed here: pip install 'evenkeel[engine]'")
-    delta = _installed("delta-spark") or known[-1].version
+    delta = installed_version("delta-spark") or known[-1].version
     line = minor_version(spark)
     artifacts = (f"delta-spark_{line}_2.13", "delta-storage")
     jars = [jar for jar in known if jar.version == delta and jar.artifact in artifacts]
@@ -176,10 +175,11 @@ def delta_pins() -> list[Jar]:
     )
 
 
-def _installed(package: str) -> str | None:
+def installed_version(package: str) -> str | None:
+    """Return the version of an installed package, None if it is not installed."""
     try:
-        return installed_version(package)
-    except PackageNotFoundError:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
         return None
 
 

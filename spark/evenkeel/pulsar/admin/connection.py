@@ -177,8 +177,10 @@ def from_variable(name: str, environment: Mapping[str, str] = os.environ) -> Cre
     if given is None:
         return None
     text, place = given
-    authentication = authentication_in(text, place)
-    if place != name:
+    authentication: Authentication
+    if place == name:
+        authentication = authentication_in(text, place)
+    else:
         authentication = FromFile(Path(environment[place]), place, partial(authentication_in, place=place))
     authentication.check()
     return Credentials(authentication)
